@@ -1,0 +1,64 @@
+"""The exceptions of this package: one small tree, each with a stable code."""
+
+from typing import ClassVar
+
+
+class FallbackPluginError(Exception):
+    """Base of every error this package raises on purpose.
+
+    ``code`` is stable over releases; match on it rather than on the message.
+    """
+
+    code: ClassVar[str] = "error"
+
+
+class ModelRefError(FallbackPluginError, ValueError):
+    """A model name is not of the form ``provider/model[:variant]``."""
+
+    code = "model_ref"
+
+
+class SettingsError(FallbackPluginError):
+    """Settings cannot be read; the message carries ``file:line[:column]`` and what to do."""
+
+    code = "settings"
+
+
+class WireError(FallbackPluginError, ValueError):
+    """A known host shape lacks a field it always has."""
+
+    code = "wire"
+
+
+class ProtocolError(FallbackPluginError):
+    """The other end of the bridge does not speak our protocol."""
+
+    code = "protocol"
+
+
+class HostCallError(FallbackPluginError):
+    """A call to the host failed; ``status`` is its HTTP status, None when there was no answer."""
+
+    code = "host_call"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class HostCallTimeoutError(HostCallError):
+    """The host did not answer a call before its deadline."""
+
+    code = "host_call_timeout"
+
+
+class PluginLoadError(FallbackPluginError):
+    """A plugin cannot be imported or registered; the message names it and its origin."""
+
+    code = "plugin_load"
+
+
+class InstallError(FallbackPluginError):
+    """Installing into a host is not possible; the message says why and what to do."""
+
+    code = "install"

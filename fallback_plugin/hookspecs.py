@@ -1,0 +1,249 @@
+"""Every hook a plugin may implement, grouped by lifecycle: host, session, message, model, tool, memory.
+
+An implementation is marked with `hookimpl`, may be ``def`` or ``async def``, and takes any subset of the
+arguments by name. Unless a hook says otherwise:
+
+*Order.* Hooks about one session reach a plugin in the host's order, one at a time; sessions run side by side.
+*Deadline.* An implementation is cut after `NOTIFY_DEADLINE_S`; a plain ``def`` must not block.
+*Failure.* What it raises is logged with plugin, distribution and hook; other plugins are not affected.
+*Return value.* Ignored, except in the *first result wins* hooks: there implementations are asked in order
+until one returns something other than None.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import pluggy
+
+from fallback_plugin.events import (
+    Event,
+    MessagePartUpdated,
+    MessageRemoved,
+    MessageUpdated,
+    SessionCompacted,
+    SessionCreated,
+    SessionDeleted,
+    SessionError,
+    SessionIdle,
+    SessionStatus,
+)
+from fallback_plugin.host_client import HostClient
+from fallback_plugin.model_ref import ModelRef
+
+if TYPE_CHECKING:
+    from click import Group
+
+    from fallback_plugin.settings import Settings
+
+PROJECT: Final = "fallback_plugin"
+"""Name of the pluggy project and of the entry point group."""
+
+NOTIFY_DEADLINE_S: Final = 5.0
+"""How long one implementation may take for one notification."""
+
+QUESTION_DEADLINE_S: Final = 0.25
+"""How long all implementations together may take for a question that a turn waits on."""
+
+TOOL_RESULT_DEADLINE_S: Final = 120.0
+"""The same for ``tool_after``, which may have to wait for a child session."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRequest:
+    """A prompt on its way to a model. ``model`` is None if the prompt leaves the choice to the session."""
+
+    session_id: str
+    message_id: str | None = None
+    agent: str | None = None
+    model: ModelRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool about to run, or just run. ``args`` is what the model asked for."""
+
+    session_id: str
+    call_id: str
+    tool: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool returned to the model."""
+
+    title: str
+    output: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionRequest:
+    """A question whether something may be done."""
+
+    id: str
+    session_id: str
+    type: str
+    title: str = ""
+    pattern: tuple[str, ...] = ()
+
+
+@hookspec
+def host_started(host: HostClient) -> None:
+    """Run once, when all plugins are loaded, before any event. Since 0.1.
+
+    Called in the host's own task, plugin by plugin, with the usual deadline.
+    """
+
+
+@hookspec
+def host_stopping(host: HostClient) -> None:
+    """Run once, when the host is about to end, after the last event. Since 0.1.
+
+    All implementations together have the usual deadline; calls to the host may already fail.
+    """
+
+
+@hookspec
+def settings_changed(settings: "Settings", host: HostClient) -> None:
+    """Take the settings in force: once after ``host_started`` and again whenever a file changes. Since 0.1.
+
+    Settings with errors never arrive here: the last good ones stay in force.
+    """
+
+
+@hookspec
+def register_commands(commands: "Group") -> None:
+    """Add commands to ``fallback-plugin``: ``commands`` is its command group. Since 0.1.
+
+    Called on the command line only, synchronously, when a command is asked for that is not built in, or for
+    help.
+    """
+
+
+@hookspec
+def event(raw: Mapping[str, Any], event: Event, host: HostClient) -> None:
+    """See every event, as the host sent it and normalised. Since 0.1.
+
+    Implementing this subscribes to every type, text deltas included; prefer a narrower hook.
+    Under pressure deltas of one part are merged or dropped.
+    """
+
+
+@hookspec
+def session_created(event: SessionCreated, host: HostClient) -> None:
+    """See that a session began. Since 0.1."""
+
+
+@hookspec
+def session_deleted(event: SessionDeleted, host: HostClient) -> None:
+    """Forget a session; it is the last hook about it. Since 0.1."""
+
+
+@hookspec
+def session_status(event: SessionStatus, host: HostClient) -> None:
+    """See a run become busy, wait to retry a failed request, or become idle. Since 0.1."""
+
+
+@hookspec
+def session_idle(event: SessionIdle, host: HostClient) -> None:
+    """See a run end, well or not; may come twice for one run. Since 0.1."""
+
+
+@hookspec
+def session_error(event: SessionError, host: HostClient) -> None:
+    """See a run fail or be aborted. Since 0.1."""
+
+
+@hookspec
+def session_compacted(event: SessionCompacted, host: HostClient) -> None:
+    """See that the host shortened a session's history. Since 0.1."""
+
+
+@hookspec
+def message_updated(event: MessageUpdated, host: HostClient) -> None:
+    """See a message appear or change; the same state may come several times. Since 0.1."""
+
+
+@hookspec
+def message_part_updated(event: MessagePartUpdated, host: HostClient) -> None:
+    """See a part appear or change. Text deltas do not come here; ``event`` gets them. Since 0.1."""
+
+
+@hookspec
+def message_removed(event: MessageRemoved, host: HostClient) -> None:
+    """See a message leave the history. Since 0.1."""
+
+
+@hookspec(firstresult=True)
+def messages_transform(
+    messages: Sequence[Mapping[str, Any]], host: HostClient
+) -> Sequence[Mapping[str, Any]] | None:
+    """Answer with the history to send to the model instead of ``messages``. First result wins. Since 0.1.
+
+    ``messages`` are the host's raw ``{info, parts}``, oldest first. The turn waits `QUESTION_DEADLINE_S`,
+    then goes on with the history unchanged.
+    """
+
+
+@hookspec(firstresult=True)
+def chat_message(request: PromptRequest, host: HostClient) -> ModelRef | None:
+    """Answer with the model a prompt shall run on instead of its own. First result wins. Since 0.1.
+
+    Asked before the message is stored and before any request is made. The turn waits `QUESTION_DEADLINE_S`,
+    then goes on unchanged. Replays of a turn come here as well, with the ``message_id`` of that turn.
+    """
+
+
+@hookspec(firstresult=True)
+def model_attempt_failed(attempt: Any, host: HostClient) -> ModelRef | None:  # noqa: ANN401 -- the agent host's own type
+    """Answer with another model for the same run. First result wins. Since 0.1.
+
+    Only hosts that run the model call in this process ask it; OpenCode does not.
+    """
+
+
+@hookspec(firstresult=True)
+def tool_before(call: ToolCall, host: HostClient) -> Mapping[str, Any] | None:
+    """Answer with other arguments for a tool about to run. First result wins. Since 0.1.
+
+    The tool waits `QUESTION_DEADLINE_S`, then runs with the arguments unchanged.
+    """
+
+
+@hookspec(firstresult=True)
+def tool_after(call: ToolCall, result: ToolResult, host: HostClient) -> ToolResult | None:
+    """Answer with another result for a tool that has run. First result wins. Since 0.1.
+
+    The turn waits `TOOL_RESULT_DEADLINE_S`, then goes on with the result unchanged.
+    """
+
+
+@hookspec(firstresult=True)
+def permission_ask(request: PermissionRequest, host: HostClient) -> Verdict | None:
+    """Answer a permission question in the person's stead. First result wins. Since 0.1.
+
+    Without an answer within `QUESTION_DEADLINE_S` the host asks the person.
+    """
+
+
+@hookspec
+def turn_completed(session_id: str, turn: Any, host: HostClient) -> None:  # noqa: ANN401 -- the agent host's own type
+    """See a turn end for good: its last step is stored and nothing of it will run again. Since 0.1.
+
+    Only our own agent host knows this for certain and calls it; OpenCode does not.
+    """
+
+
+@hookspec
+def commit_session_memory(session_id: str, segment: Any, host: HostClient) -> None:  # noqa: ANN401 -- the agent host's own type
+    """Keep a segment of a session's history in a memory of the plugin's. Since 0.1.
+
+    Only our own agent host calls it; a segment may come again until one call returned without raising.
+    """

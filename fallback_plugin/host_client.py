@@ -1,0 +1,82 @@
+"""What a host offers its plugins, whatever the host is.
+
+Every call has a deadline of its own and raises `HostCallError` (or its subclass for a missed deadline);
+nothing here waits for a turn to end.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from fallback_plugin.events import StoredMessage
+from fallback_plugin.wire.prompt import Prompt
+from fallback_plugin.wire.toast import Toast
+
+HostKind: TypeAlias = Literal["serve", "tui", "run", "attach", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a call stands among the host's events.
+
+    ``sent_after`` is the sequence of the last event emitted before the host got the call,
+    ``answered_after`` of the last one before it answered. None where the host cannot tell.
+    """
+
+    sent_after: int | None = None
+    answered_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session; ``parent_id`` names the session whose tool started it, None for one a person started."""
+
+    id: str
+    parent_id: str | None = None
+    agent: str | None = None
+
+
+class HostCalls(Protocol):
+    """The calls an adapter offers for its host."""
+
+    @property
+    def kind(self) -> HostKind:
+        """How the host runs: a server, the terminal UI, one command, attached over HTTP, or our own."""
+        ...
+
+    @property
+    def directory(self) -> str:
+        """The project folder this host instance works in."""
+        ...
+
+    async def abort(self, session_id: str) -> Receipt:
+        """Stop the session's run. When this returns, the run is over."""
+        ...
+
+    async def session(self, session_id: str) -> SessionInfo:
+        """Look one session up."""
+        ...
+
+    async def messages(self, session_id: str) -> list[StoredMessage]:
+        """Return the session's history, oldest first."""
+        ...
+
+    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+        """Hand a prompt in. Success means accepted: only content of the new model shows that it runs."""
+        ...
+
+    async def toast(self, toast: Toast) -> None:
+        """Show a note to the person at the host, if one is there."""
+        ...
+
+
+class HostClient(HostCalls, Protocol):
+    """What a plugin gets: the calls, and a place for work that outlasts a hook."""
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Run ``function(*args)`` beside the hooks, until it ends or the host stops.
+
+        Use it for whatever outlasts a hook. An exception is logged with the plugin's name and
+        goes no further.
+        """
+        ...

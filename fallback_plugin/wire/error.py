@@ -1,0 +1,22 @@
+"""The host's error object: ``{name, data: {message, statusCode, isRetryable, responseBody, …}}``."""
+
+from fallback_plugin.events import HostError
+from fallback_plugin.wire.fields import Json, integer, optional_object, text
+
+
+def read_error(raw: object) -> HostError:
+    """Read an error; whatever is missing stays unknown, since an error must never be lost."""
+    if isinstance(raw, str):
+        return HostError(name="UnknownError", message=raw)
+    source: Json = raw if isinstance(raw, dict) else {}
+    data = optional_object(source, "data") or {}
+    headers = optional_object(data, "responseHeaders") or {}
+    retryable = data.get("isRetryable")
+    return HostError(
+        name=text(source, "name") or "UnknownError",
+        message=text(data, "message") or text(source, "message") or "",
+        status_code=integer(data, "statusCode"),
+        is_retryable=retryable if isinstance(retryable, bool) else None,
+        response_body=text(data, "responseBody"),
+        response_headers={str(name).lower(): str(value) for name, value in headers.items()},
+    )
