@@ -38,9 +38,9 @@ class UserMessage:
 
     id: str
     session_id: str
+    model: ModelRef
     created_at: float
     agent: str | None = None
-    model: ModelRef | None = None
     system: str | None = None
     tools: Mapping[str, bool] | None = None
     format: Mapping[str, Any] | None = None

@@ -33,7 +33,7 @@ def read_message(source: Json) -> Message:
     """Read the ``info`` of a message.
 
     Raises:
-        WireError: if it has no id, session or role, or an assistant's message names no model.
+        WireError: if it has no id, session, role or model.
     """
     match required_text(source, "role"):
         case "user":
@@ -45,14 +45,13 @@ def read_message(source: Json) -> Message:
 
 
 def _read_user(source: Json) -> UserMessage:
-    model = optional_object(source, "model")
     tools = optional_object(source, "tools")
     return UserMessage(
         id=required_text(source, "id"),
         session_id=required_text(source, "sessionID"),
         created_at=seconds(optional_object(source, "time") or {}, "created") or 0.0,
         agent=text(source, "agent"),
-        model=read_model(model) if model else None,
+        model=read_model(required_object(source, "model")),
         system=text(source, "system"),
         tools=tools,
         format=optional_object(source, "format"),

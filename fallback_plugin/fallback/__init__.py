@@ -1,0 +1,1 @@
+"""The flagship plugin: a session keeps working when its model fails."""

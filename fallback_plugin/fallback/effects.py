@@ -1,0 +1,119 @@
+"""What the engine asks to be done, and what it is told of the outcome."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from fallback_plugin.events import StoredMessage
+from fallback_plugin.host_client import Receipt, SessionInfo
+from fallback_plugin.wire import prompt, toast
+
+TimerName: TypeAlias = Literal["first_token"]
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Stop the session's run; ``attempt`` numbers the attempt of the turn that is given up."""
+
+    session_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSession:
+    """Look a session up whose beginning was not seen."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchMessages:
+    """Read the session's history, to find what attempt ``attempt`` has to send."""
+
+    session_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Hand in the prompt of attempt ``attempt``."""
+
+    session_id: str
+    attempt: int
+    body: prompt.Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Toast:
+    """Show a note."""
+
+    session_id: str
+    body: toast.Toast
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimer:
+    """Hand `TimerFired` to the engine in ``after_s`` seconds, instead of any running timer of that name."""
+
+    session_id: str
+    name: TimerName
+    attempt: int
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopTimer:
+    """Forget a timer, if it runs."""
+
+    session_id: str
+    name: TimerName
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write down a decision and its reason. Holds no text of the user's or the provider's."""
+
+    session_id: str
+    decision: str
+    reason: str
+
+
+Effect: TypeAlias = Abort | FetchSession | FetchMessages | Prompt | Toast | StartTimer | StopTimer | Record
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A timer that was started has run out."""
+
+    session_id: str
+    name: TimerName
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call was answered; ``receipt`` tells where the call stands among the host's events."""
+
+    receipt: Receipt = field(default_factory=Receipt)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A look-up was answered."""
+
+    session: SessionInfo | None = None
+    messages: tuple[StoredMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A call was not carried out.
+
+    ``status`` is the host's HTTP status. Without one the host gave no answer, so the call may have had its
+    effect all the same.
+    """
+
+    reason: str
+    status: int | None = None
+
+
+Outcome: TypeAlias = Done | Fetched | Failed

@@ -1,0 +1,149 @@
+"""What the engine knows of one session: its turn, the attempts at it, and a switch under way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fallback_plugin.events import AssistantMessage, UserMessage
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.guards import AbortLedger
+from fallback_plugin.fallback.replay import Replay
+from fallback_plugin.fallback.state import FallbackState, Plan, Snapshot
+from fallback_plugin.model_ref import ModelRef
+
+
+def same_model(one: ModelRef, other: ModelRef) -> bool:
+    """Compare without the variant, which a host does not name on an answer."""
+    return (one.provider, one.model) == (other.provider, other.model)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One model's try at a turn; it may take several steps, each an assistant message of its own.
+
+    (session, turn, ``number``, ``model``) is the identity of its failure: the first signal sets ``failed``,
+    all later ones are the same failure. Numbers rise through the whole session.
+
+    Attributes:
+        begun: the host has shown that it works on this attempt.
+        silent: the present step has produced nothing yet.
+        answered: some step has produced content.
+    """
+
+    number: int
+    model: ModelRef
+    begun: bool = True
+    silent: bool = True
+    answered: bool = False
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class Turn:
+    """One message of the user's and all attempts to answer it. ``user`` is None until the message is read."""
+
+    message_id: str
+    created_at: float
+    agent: str | None
+    user: UserMessage | None
+    attempts: list[Attempt]
+    steps: dict[str, Attempt] = field(default_factory=dict)
+    reasons: dict[ModelRef, Failure] = field(default_factory=dict)
+    running: bool = True
+    cancelled: bool = False
+    exhaustion_said: bool = False
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt under way, or the last one."""
+        return self.attempts[-1]
+
+    @property
+    def awaiting_result(self) -> bool:
+        """Whether a fallback was dispatched and has produced nothing yet."""
+        return len(self.attempts) > 1 and not self.attempt.answered and not self.attempt.failed
+
+    def attempt_of(self, message: AssistantMessage) -> Attempt | None:
+        """Return the attempt an assistant message belongs to, None if no attempt uses its model.
+
+        A message not seen before belongs to the newest attempt of its model.
+        """
+        if attempt := self.steps.get(message.id):
+            return attempt
+        return next((a for a in reversed(self.attempts) if same_model(a.model, message.model)), None)
+
+
+@dataclass(slots=True)
+class Switch:
+    """A failure being answered: leave an attempt's model for the plan's.
+
+    ``attempt`` is the one dispatched, None until then. ``idles`` are the sequences of the idles since the
+    failure was seen: in a retry wait every abort makes exactly one, ours and anybody else's.
+    """
+
+    turn: Turn
+    plan: Plan
+    failure: Failure
+    failed_attempt: Attempt
+    usable_at: float
+    in_retry_wait: bool
+    phase: Literal["aborting", "reading", "dispatching"] = "aborting"
+    idles: list[int | None] = field(default_factory=list)
+    attempt: Attempt | None = None
+    replay: Replay | None = None
+
+    def over(self, turn: Turn | None) -> str | None:
+        """Return why nothing may be sent any more, given the session's turn; None if all is well."""
+        if self.turn.cancelled:
+            return "the user stopped the turn"
+        return None if turn is self.turn else "the session went on to another turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """A prompt that was sent to another model before it began, and how to undo that."""
+
+    model: ModelRef
+    before: Snapshot
+
+
+@dataclass(slots=True)
+class Session:
+    """Everything about one session; sessions share nothing.
+
+    ``queued`` is a message that arrived while a turn was running.
+    """
+
+    id: str
+    parent_id: str | None = None
+    state: FallbackState | None = None
+    turn: Turn | None = None
+    queued: UserMessage | None = None
+    switch: Switch | None = None
+    redirect: Redirect | None = None
+    ledger: AbortLedger = field(default_factory=AbortLedger)
+    attempts: int = 0
+    last_seen: float = 0.0
+    no_chain_said: bool = False
+
+    def new_attempt(self, model: ModelRef, *, begun: bool = True) -> Attempt:
+        """Return an attempt with the next number."""
+        self.attempts += 1
+        return Attempt(self.attempts, model, begun=begun)
+
+    def begin_turn(self, message: UserMessage) -> Turn:
+        """Make a message of the user's the turn under way."""
+        self.queued = None
+        self.turn = Turn(
+            message_id=message.id,
+            created_at=message.created_at,
+            agent=message.agent,
+            user=message,
+            attempts=[self.new_attempt(message.model)],
+        )
+        return self.turn
+
+    def cooling(self, now: float) -> Mapping[ModelRef, float]:
+        """Return the models that cool in this session, and until when."""
+        failed = self.state.usable_at if self.state else {}
+        return {model: moment for model, moment in failed.items() if moment > now}

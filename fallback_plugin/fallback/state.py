@@ -1,0 +1,148 @@
+"""Where a session stands on its chain of models.
+
+Pure: the clock comes in as ``now``, seconds since the epoch. A change is made in two steps,
+`FallbackState.plan` and `FallbackState.commit`, so that a plan that was never carried out costs nothing and
+one made before a newer change is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from fallback_plugin.model_ref import ModelRef
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One step along the chain: leave ``failed`` for ``model``, which stands at ``index``."""
+
+    failed: ModelRef
+    model: ModelRef
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no step: the turn's advances are used up, or no candidate is left."""
+
+    reason: Literal["max_attempts", "exhausted"]
+
+
+Planned: TypeAlias = Plan | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything of a `FallbackState` that a change may touch."""
+
+    current: ModelRef
+    index: int
+    usable_at: Mapping[ModelRef, float]
+    attempts: int
+    pending: ModelRef | None
+
+
+@dataclass(slots=True)
+class FallbackState:
+    """Models of one session.
+
+    Attributes:
+        original: the primary, to come back to.
+        current: what the session runs on.
+        index: place of ``current`` on the chain, -1 for the primary.
+        usable_at: when each failed model may be asked again.
+        attempts: advances since the turn began.
+        pending: a model that was chosen and whose dispatch is not confirmed.
+    """
+
+    original: ModelRef
+    current: ModelRef
+    index: int = -1
+    usable_at: dict[ModelRef, float] = field(default_factory=dict)
+    attempts: int = 0
+    pending: ModelRef | None = None
+
+    @classmethod
+    def on(cls, model: ModelRef) -> "FallbackState":
+        """Start on a primary."""
+        return cls(original=model, current=model)
+
+    def cooling(self, model: ModelRef, now: float) -> bool:
+        """Tell whether a model failed and its cooldown has not ended; at its very end it is usable."""
+        return now < self.usable_at.get(model, now)
+
+    def next_candidate(self, chain: Sequence[ModelRef], now: float) -> int | None:
+        """Return the place of the next usable model after the present one, never going back."""
+        for index in range(self.index + 1, len(chain)):
+            if chain[index] != self.current and not self.cooling(chain[index], now):
+                return index
+        return None
+
+    def plan(self, chain: Sequence[ModelRef], now: float, *, max_attempts: int) -> Planned:
+        """Say what the next step would be, changing nothing."""
+        if self.attempts >= max_attempts:
+            return Refusal("max_attempts")
+        index = self.next_candidate(chain, now)
+        if index is None:
+            return Refusal("exhausted")
+        return Plan(failed=self.current, model=chain[index], index=index)
+
+    def commit(self, plan: Plan, *, usable_at: float) -> bool:
+        """Carry a plan out; the failed model cools until ``usable_at``.
+
+        Returns:
+            False, with nothing changed, if the session has left the plan's failed model meanwhile.
+        """
+        if self.current != plan.failed:
+            return False
+        self.mark_failed(plan.failed, usable_at=usable_at)
+        self.current = plan.model
+        self.index = plan.index
+        self.attempts += 1
+        self.pending = None
+        return True
+
+    def prepare(
+        self, chain: Sequence[ModelRef], now: float, *, max_attempts: int, usable_at: float
+    ) -> Planned:
+        """Plan and commit at once, for a change that is on its way already; the new model is pending."""
+        planned = self.plan(chain, now, max_attempts=max_attempts)
+        if isinstance(planned, Plan):
+            self.commit(planned, usable_at=usable_at)
+            self.pending = planned.model
+        return planned
+
+    def mark_failed(self, model: ModelRef, *, usable_at: float) -> None:
+        """Let a model cool; an earlier, longer cooldown stays in force."""
+        self.usable_at[model] = max(usable_at, self.usable_at.get(model, usable_at))
+
+    def begin_turn(self) -> None:
+        """Give a new turn of the user's all its advances."""
+        self.attempts = 0
+        self.pending = None
+
+    def recover(self, now: float) -> bool:
+        """Go back to the primary if it is usable; what else failed keeps cooling.
+
+        Returns:
+            False, with nothing changed, on the primary already or while it cools.
+        """
+        if self.current == self.original or self.cooling(self.original, now):
+            return False
+        self.current = self.original
+        self.index = -1
+        self.attempts = 0
+        self.pending = None
+        return True
+
+    def snapshot(self) -> Snapshot:
+        """Copy what a change may touch."""
+        return Snapshot(self.current, self.index, dict(self.usable_at), self.attempts, self.pending)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Undo a change. The primary is not part of it."""
+        self.current = snapshot.current
+        self.index = snapshot.index
+        self.usable_at = dict(snapshot.usable_at)
+        self.attempts = snapshot.attempts
+        self.pending = snapshot.pending

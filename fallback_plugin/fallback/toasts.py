@@ -1,0 +1,86 @@
+"""What the person at the screen is told, and when."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FailureKind
+from fallback_plugin.wire.toast import Toast
+
+KIND_WORDS: Final[Mapping[FailureKind, str]] = {
+    "rate_limit": "rate limited",
+    "quota": "out of quota",
+    "billing": "needs payment",
+    "concurrency": "has too many requests open",
+    "overload": "overloaded",
+    "server": "server error",
+    "transport": "unreachable",
+    "timeout": "does not answer",
+    "empty": "answered nothing",
+    "auth": "refused the key",
+    "model_not_found": "unknown to its provider",
+    "overflow": "context too long",
+    "content_policy": "refused the content",
+    "bad_request": "refused the request",
+    "certificate": "certificate not trusted",
+    "unknown": "failed",
+}
+
+
+def describe(failure: Failure) -> str:
+    """Say in a few words what happened, with the status where there is one."""
+    words = KIND_WORDS[failure.kind]
+    return f"{words} ({failure.http_status})" if failure.http_status else words
+
+
+def switching(failed: ModelRef, failure: Failure, model: ModelRef) -> Toast:
+    """Say at dispatch what failed and what is being tried."""
+    return Toast(
+        title="Model fallback", message=f"{failed}: {describe(failure)}. Trying {model} …", variant="warning"
+    )
+
+
+def switched(model: ModelRef) -> Toast:
+    """Say that the new model answers; true only once it has produced content."""
+    return Toast(title="Model fallback", message=f"Now on {model}.", variant="success", duration_s=3)
+
+
+def degraded(model: ModelRef, dropped: frozenset[str]) -> Toast:
+    """Say which parts of the turn the new model did not get."""
+    kinds = ", ".join(sorted(dropped))
+    return Toast(title="Message replay", message=f"{model} got the turn without: {kinds}.", variant="warning")
+
+
+def recovered(model: ModelRef) -> Toast:
+    """Say that the primary is in use again."""
+    return Toast(title="Model recovered", message=f"Back on {model}.", variant="info", duration_s=3)
+
+
+def exhausted(reasons: Mapping[ModelRef, Failure], usable_at: Mapping[ModelRef, float]) -> Toast:
+    """Say once why every model of the chain failed, and which opens first."""
+    lines = [f"{model}: {describe(failure)}" for model, failure in reasons.items()]
+    if usable_at:
+        model, moment = min(usable_at.items(), key=lambda item: item[1])
+        lines.append(f"First to open: {model} at {_clock(moment)}.")
+    return Toast(title="All fallbacks exhausted", message="\n".join(lines), variant="error", duration_s=8)
+
+
+def no_chain(failed: ModelRef, failure: Failure) -> Toast:
+    """Say that nothing can be done because no chain is configured."""
+    return Toast(
+        title="No fallback configured",
+        message=f"{failed}: {describe(failure)}. Set fallback_models in fallback.toml.",
+        variant="info",
+        duration_s=3,
+    )
+
+
+def stuck(failed: ModelRef, reason: str) -> Toast:
+    """Say that a switch was wanted and could not be made."""
+    return Toast(title="Fallback failed", message=f"{failed} failed, and {reason}.", variant="error")
+
+
+def _clock(moment: float) -> str:
+    return datetime.fromtimestamp(moment).astimezone().strftime("%H:%M")

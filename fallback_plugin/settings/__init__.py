@@ -1,0 +1,69 @@
+"""Settings: TOML files, the host's config, the environment and the command line, merged key by key.
+
+Names are imported from their modules when first used: pydantic costs more than a bridge's whole handshake.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fallback_plugin.settings.discovery import candidate_files
+    from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind, PolicyAction
+    from fallback_plugin.settings.host_config import read_host_config
+    from fallback_plugin.settings.layer import Origin
+    from fallback_plugin.settings.load import LoadedSettings, load_settings
+    from fallback_plugin.settings.tables import (
+        AgentSettings,
+        FallbackSettings,
+        LogSettings,
+        ModelSettings,
+        PluginSettings,
+        Rule,
+        Settings,
+    )
+    from fallback_plugin.settings.watch import SettingsWatcher
+
+__all__ = [
+    "FAILURE_KINDS",
+    "AgentSettings",
+    "FailureKind",
+    "FallbackSettings",
+    "LoadedSettings",
+    "LogSettings",
+    "ModelSettings",
+    "Origin",
+    "PluginSettings",
+    "PolicyAction",
+    "Rule",
+    "Settings",
+    "SettingsWatcher",
+    "candidate_files",
+    "load_settings",
+    "read_host_config",
+]
+
+_HOMES: Final = {
+    "FAILURE_KINDS": "failure_kind",
+    "AgentSettings": "tables",
+    "FailureKind": "failure_kind",
+    "FallbackSettings": "tables",
+    "LoadedSettings": "load",
+    "LogSettings": "tables",
+    "ModelSettings": "tables",
+    "Origin": "layer",
+    "PluginSettings": "tables",
+    "PolicyAction": "failure_kind",
+    "Rule": "tables",
+    "Settings": "tables",
+    "SettingsWatcher": "watch",
+    "candidate_files": "discovery",
+    "load_settings": "load",
+    "read_host_config": "host_config",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 -- the protocol of a module's __getattr__
+    """Import a public name from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

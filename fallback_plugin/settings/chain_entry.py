@@ -1,0 +1,69 @@
+"""One entry of a fallback chain: ``"provider/model[:variant]"`` or ``{ model = "…", variant = "…" }``."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final
+
+from fallback_plugin.errors import ModelRefError
+from fallback_plugin.model_ref import ModelRef
+
+_KEYS: Final = ("model", "variant")
+
+
+def model_ref(entry: object) -> ModelRef:
+    """Return the model that a chain entry names.
+
+    Raises:
+        ModelRefError: if it is neither a model name nor a table with ``model`` and, if wanted, ``variant``.
+    """
+    if isinstance(entry, ModelRef):
+        return entry
+    if isinstance(entry, str):
+        return ModelRef.parse(entry)
+    if not isinstance(entry, Mapping):
+        raise ModelRefError(
+            f'{entry!r} is not a model; write "provider/model" or {{ model = "provider/model" }}'
+        )
+    for key in entry:
+        if key not in _KEYS:
+            near = get_close_matches(str(key), _KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "a chain entry has model and variant"
+            raise ModelRefError(f"unknown key {key!r} in a chain entry; {hint}")
+    name, variant = entry.get("model"), entry.get("variant")
+    if not isinstance(name, str):
+        raise ModelRefError('a chain entry needs model = "provider/model"')
+    ref = ModelRef.parse(name)
+    if variant is None:
+        return ref
+    if not isinstance(variant, str) or not variant.strip():
+        raise ModelRefError(f'{variant!r} is not a variant; write variant = "high"')
+    if ref.variant not in (None, variant.strip()):
+        raise ModelRefError(f"{name!r} already names the variant {ref.variant!r}; give it once")
+    return replace(ref, variant=variant.strip())
+
+
+def chain_entries(value: object) -> object:
+    """Return a chain as a list: a single entry stands for a list of one, a list stays as it is.
+
+    Raises:
+        ModelRefError: if it is neither.
+    """
+    if isinstance(value, str | Mapping | ModelRef):
+        return [value]
+    if isinstance(value, list | tuple):
+        return value
+    raise ModelRefError(f'{value!r} is not a chain; write ["provider/model", "provider/model"]')
+
+
+def repeated_entries(value: object) -> list[tuple[int, ModelRef]]:
+    """Return index and model of each entry that repeats an earlier one of the chain."""
+    seen: set[ModelRef] = set()
+    repeated = []
+    entries = chain_entries(value)
+    for index, entry in enumerate(entries if isinstance(entries, list | tuple) else ()):
+        ref = model_ref(entry)
+        if ref in seen:
+            repeated.append((index, ref))
+        seen.add(ref)
+    return repeated

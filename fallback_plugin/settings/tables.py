@@ -1,0 +1,224 @@
+"""The settings themselves: one frozen model per TOML table, with every default and every limit."""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+    WrapSerializer,
+)
+
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings.chain_entry import chain_entries, model_ref
+from fallback_plugin.settings.duration import DURATION_PATTERN, MAX_DURATION_S, duration_s
+from fallback_plugin.settings.failure_kind import FailureKind, PolicyAction
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+_MODEL_NAME_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": "^[^/]+/.+$"}
+_CHAIN_ENTRY_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        _MODEL_NAME_SCHEMA,
+        {
+            "type": "object",
+            "properties": {"model": _MODEL_NAME_SCHEMA, "variant": {"type": "string", "minLength": 1}},
+            "required": ["model"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+def agent_key(name: object) -> object:
+    """Return the name under which an agent's settings are kept: trimmed, lower case."""
+    return name.strip().lower() if isinstance(name, str) else name
+
+
+def _agents_by_key(value: object) -> object:
+    return {agent_key(name): agent for name, agent in value.items()} if isinstance(value, Mapping) else value
+
+
+def _path(value: object) -> Path:
+    if isinstance(value, Path):
+        return value
+    if isinstance(value, str) and value.strip() and "\0" not in value:
+        return Path(value)
+    raise ValueError(f"{value!r} is not a path; write it as a string")
+
+
+def _regex(value: str) -> str:
+    try:
+        re.compile(value, re.IGNORECASE)
+    except re.error as error:
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from error
+    return value
+
+
+def _without_repeats(chain: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
+    return tuple(dict.fromkeys(chain))
+
+
+def _read_only(value: Mapping[KeyT, ValueT]) -> Mapping[KeyT, ValueT]:
+    return MappingProxyType(dict(value))
+
+
+def _empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+def _plain(value: Mapping[KeyT, ValueT], serialize: SerializerFunctionWrapHandler) -> object:
+    return serialize(dict(value))
+
+
+Seconds = Annotated[
+    float,
+    PlainValidator(duration_s),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": DURATION_PATTERN},
+                {"type": "number", "minimum": 0, "maximum": MAX_DURATION_S},
+            ]
+        }
+    ),
+]
+Model = Annotated[
+    ModelRef, PlainValidator(model_ref), PlainSerializer(str), WithJsonSchema(_CHAIN_ENTRY_SCHEMA)
+]
+ModelKey = Annotated[
+    ModelRef, PlainValidator(model_ref), PlainSerializer(str), WithJsonSchema(_MODEL_NAME_SCHEMA)
+]
+Chain = Annotated[
+    tuple[Model, ...],
+    BeforeValidator(chain_entries),
+    AfterValidator(_without_repeats),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": _CHAIN_ENTRY_SCHEMA}, _CHAIN_ENTRY_SCHEMA]}),
+]
+FilePath = Annotated[
+    Path, PlainValidator(_path), PlainSerializer(str), WithJsonSchema({"type": "string", "minLength": 1})
+]
+ReadOnly = (AfterValidator(_read_only), WrapSerializer(_plain))
+
+
+class Table(BaseModel):
+    """What all tables share: values do not change and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+
+class Rule(Table):
+    """A provider's own wording, and what it means."""
+
+    pattern: Annotated[StrictStr, Field(min_length=1, max_length=1000), AfterValidator(_regex)] = Field(
+        description="A regular expression, searched in the error's text without regard to case."
+    )
+    kind: FailureKind = Field(description="The kind of failure such a text stands for.")
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """Return the compiled pattern; it ignores case."""
+        return re.compile(self.pattern, re.IGNORECASE)
+
+
+class FallbackSettings(Table):
+    """``[fallback]``: the chain for every agent without its own, and how to walk it."""
+
+    enabled: StrictBool = Field(default=True, description="Whether failures are handled at all.")
+    fallback_models: Chain = Field(
+        default=(),
+        description="Models to try in this order when the first one fails. "
+        'An entry is "provider/model", "provider/model:variant" or { model = "…", variant = "…" }.',
+    )
+    max_attempts: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
+        default=10, description="At most this many switches in one turn."
+    )
+    cooldown: Seconds = Field(
+        default=60.0,
+        description="How long a failed model is left alone when the provider does not say. 0: not at all.",
+    )
+    first_token_timeout: Seconds = Field(
+        default=90.0, description="How long a model may take to its first sign of life. 0: for ever."
+    )
+    notify: StrictBool = Field(default=True, description="Whether to show toasts.")
+    on_foreign_abort: Literal["stop", "advance"] = Field(
+        default="stop",
+        description='When someone else aborts a turn: "stop" sends nothing, "advance" takes the next model.',
+    )
+    policy: Annotated[Mapping[FailureKind, PolicyAction], *ReadOnly] = Field(
+        default_factory=_empty,
+        description='What follows a kind of failure: "fallback", "stop" or "ignore".',
+    )
+    rules: tuple[Rule, ...] = Field(
+        default=(),
+        description="Texts of your providers that the built-in rules do not know; first match wins.",
+    )
+
+
+class AgentSettings(Table):
+    """``[agents.<name>]``: an agent's own model and chain."""
+
+    model: Model | None = Field(default=None, description="The agent's first model; by default the host's.")
+    fallback_models: Chain = Field(
+        default=(), description="The agent's chain; when empty, that of [fallback] applies."
+    )
+
+
+class ModelSettings(Table):
+    """``[models."<provider/model>"]``: what differs for one model."""
+
+    first_token_timeout: Seconds | None = Field(
+        default=None, description="As in [fallback], for this model only."
+    )
+    cooldown: Seconds | None = Field(default=None, description="As in [fallback], for this model only.")
+
+
+class PluginSettings(Table):
+    """``[plugins]``: which plugins are loaded."""
+
+    dirs: tuple[FilePath, ...] = Field(
+        default=(),
+        description="Folders whose Python files are loaded as plugins. Not read from a project's file.",
+    )
+    block: tuple[StrictStr, ...] = Field(default=(), description="Names of plugins that are not loaded.")
+
+
+class LogSettings(Table):
+    """``[log]``: what is written down, and where."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important message that is kept."
+    )
+    file: FilePath | None = Field(
+        default=None,
+        description="The log file; by default in the user's state folder. Not read from a project's file.",
+    )
+
+
+class Settings(Table):
+    """Everything that can be set."""
+
+    fallback: FallbackSettings = Field(default_factory=FallbackSettings)
+    agents: Annotated[Mapping[str, AgentSettings], BeforeValidator(_agents_by_key), *ReadOnly] = Field(
+        default_factory=_empty, description="Per agent, by name in any case."
+    )
+    models: Annotated[Mapping[ModelKey, ModelSettings], *ReadOnly] = Field(
+        default_factory=_empty, description="Per model, by provider/model."
+    )
+    plugins: PluginSettings = Field(default_factory=PluginSettings)
+    log: LogSettings = Field(default_factory=LogSettings)

@@ -1,0 +1,554 @@
+"""Whole switches, step by step, and everything that may come between the steps."""
+
+from typing import Any
+
+import pytest
+
+from fallback_plugin.events import Part, SessionDeleted, StoredMessage, UserMessage
+from fallback_plugin.fallback import effects
+from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
+from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
+from fallback_plugin.host_client import Receipt, SessionInfo
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import Settings
+from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
+
+
+def stage_with(**changes: Any) -> Stage:
+    return Stage(Engine(settings(**changes)))
+
+
+def on_retry(stage: Stage, **user: Any) -> Stage:
+    stage.user(**user)
+    stage.answer("msg_2", agent=user.get("agent", "build"))
+    stage.retry()
+    return stage
+
+
+def test_a_rate_limit_is_answered_by_abort_then_prompt_then_two_toasts() -> None:
+    stage = on_retry(Stage())
+    order = [type(effect).__name__ for effect in stage.effects if not isinstance(effect, effects.Record)]
+    assert order == ["FetchSession", "StopTimer", "Abort"]
+    stage.fail_over("msg_3", A)
+    assert stage.asked == [A]
+    assert [toast.message for toast in stage.toasts] == [
+        "fake/primary: rate limited. Trying fake/a …",
+        "Now on fake/a.",
+    ]
+
+
+def test_switched_is_said_only_when_the_new_model_produced_content() -> None:
+    stage = on_retry(Stage())
+    stage.aborted()
+    stage.accepted()
+    stage.user("msg_1", A)
+    stage.answer("msg_3", A)
+    stage.content("msg_3", "step-start")
+    assert len(stage.toasts) == 1
+    stage.content("msg_3", "reasoning")
+    stage.content("msg_3", "text")
+    assert len(stage.toasts) == 2
+
+
+def test_nothing_is_shown_when_the_person_wants_no_notes() -> None:
+    stage = on_retry(stage_with(notify=False))
+    stage.fail_over("msg_3", A)
+    assert stage.toasts == []
+    assert stage.asked == [A]
+
+
+def test_the_replay_carries_everything_the_host_would_reset() -> None:
+    stage = Stage()
+    extra = {
+        "system": "Be brief.",
+        "tools": {"bash": False},
+        "format": {"type": "text"},
+        "agent": "plan",
+    }
+    on_retry(stage, **extra)
+    stage.aborted()
+    (prompt,) = stage.prompts
+    assert (prompt.message_id, prompt.parts) == ("msg_1", ())
+    assert (prompt.agent, prompt.system, prompt.tools, prompt.format) == (
+        "plan",
+        "Be brief.",
+        {"bash": False},
+        {"type": "text"},
+    )
+
+
+def test_the_variant_of_the_chain_entry_is_asked_for() -> None:
+    stage = on_retry(stage_with(chain=("fake/a:high",)))
+    stage.aborted()
+    assert stage.asked == [ModelRef("fake", "a", "high")]
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 429, 500, 502, 503, 504, 529])
+def test_a_status_another_model_may_mend_is_answered(status: int) -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.error(api_error(status))
+    stage.aborted()
+    assert stage.asked == [A]
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 451])
+def test_a_status_no_other_model_mends_sends_nothing(status: int) -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.error(api_error(status))
+    stage.idle()
+    stage.answer("msg_2", error=api_error(status))
+    assert stage.all(effects.Abort) == []
+    assert stage.toasts == []
+
+
+def test_a_persons_policy_goes_before_ours() -> None:
+    stage = stage_with(policy={"rate_limit": "stop", "bad_request": "fallback"})
+    on_retry(stage)
+    assert stage.all(effects.Abort) == []
+    stage.error(api_error(400))
+    assert len(stage.all(effects.Abort)) == 1
+
+
+def test_an_unknown_text_is_left_to_the_hosts_first_retry() -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry("Something odd happened")
+    assert stage.all(effects.Abort) == []
+    stage.retry("Something odd happened", attempt=2)
+    assert len(stage.all(effects.Abort)) == 1
+
+
+def test_an_agents_own_chain_goes_before_the_global_one() -> None:
+    made = Settings.model_validate(
+        {
+            "fallback": {"fallback_models": ["fake/a"], "first_token_timeout": 0},
+            "agents": {"plan": {"fallback_models": ["fake/b"]}},
+        }
+    )
+    stage = Stage(Engine(made))
+    on_retry(stage, agent="plan")
+    stage.aborted()
+    assert stage.asked == [B]
+
+
+def test_without_a_chain_it_is_said_once_and_nothing_is_sent() -> None:
+    stage = on_retry(stage_with(chain=()))
+    stage.retry(attempt=2)
+    assert [toast.title for toast in stage.toasts] == ["No fallback configured"]
+    assert stage.all(effects.Abort) == []
+
+
+def test_switched_off_it_does_nothing() -> None:
+    stage = on_retry(stage_with(enabled=False))
+    assert stage.effects == []
+
+
+def test_a_long_retry_after_closes_the_model_until_then() -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry(next_in=3600)
+    stage.aborted()
+    stage.accepted()
+    assert stage.state.state is not None
+    assert stage.state.state.usable_at[PRIMARY] == pytest.approx(stage.now + 3600)
+
+
+def test_the_hosts_own_retry_delays_do_not_lengthen_the_cooldown() -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry(next_in=40)
+    stage.aborted()
+    stage.accepted()
+    assert stage.state.state is not None
+    assert stage.state.state.usable_at[PRIMARY] == pytest.approx(stage.now + 60)
+
+
+def test_the_exhaustion_toast_names_each_reason_and_what_opens_first() -> None:
+    stage = on_retry(stage_with(chain=("fake/a",)))
+    stage.fail_over("msg_3", A)
+    stage.error(api_error(401))
+    said = stage.toasts[-1]
+    assert said.title == "All fallbacks exhausted"
+    assert said.message.splitlines()[:2] == ["fake/primary: rate limited", "fake/a: refused the key (401)"]
+    assert "First to open: fake/primary at " in said.message
+
+
+def test_at_most_max_attempts_advances_are_made_in_a_turn() -> None:
+    chain = tuple(f"fake/m{number}" for number in range(9))
+    stage = on_retry(stage_with(chain=chain, max_attempts=3))
+    for number in range(3):
+        stage.fail_over(f"msg_{number + 3}", ModelRef("fake", f"m{number}"))
+        stage.retry()
+    assert len(stage.asked) == 3
+    assert stage.toasts[-1].title == "All fallbacks exhausted"
+
+
+def test_a_model_that_does_not_exist_is_left_for_the_next() -> None:
+    stage = on_retry(Stage())
+    stage.aborted()
+    stage.accepted()
+    stage.user("msg_1", A)
+    for text in ("Model not found: fake/a.", "ProviderModelNotFoundError: Model not found: fake/a.\n at …"):
+        stage.error({"name": "UnknownError", "data": {"message": text}})
+    stage.aborted()
+    assert stage.asked == [A, B]
+
+
+def test_an_error_before_the_host_took_the_prompt_up_is_the_old_models() -> None:
+    stage = on_retry(Stage())
+    stage.aborted()
+    stage.accepted()
+    stage.error(api_error(429))
+    assert len(stage.all(effects.Abort)) == 1
+
+
+def test_late_news_of_the_failed_attempt_changes_nothing() -> None:
+    stage = on_retry(Stage())
+    stage.aborted()
+    stage.accepted()
+    stage.answer("msg_2", time={"created": 1, "completed": 2})
+    stage.idle()
+    stage.began("msg_3", A)
+    stage.answer("msg_2", error=api_error(429))
+    assert stage.asked == [A]
+    assert len(stage.all(effects.Abort)) == 1
+
+
+def test_an_error_of_a_turn_that_is_over_is_ignored() -> None:
+    stage = Stage()
+    stage.user("msg_1")
+    stage.answer("msg_2")
+    stage.content("msg_2")
+    stage.idle()
+    stage.user("msg_5")
+    stage.answer("msg_6", parent="msg_5")
+    stage.answer("msg_2", error=api_error(429))
+    assert stage.all(effects.Abort) == []
+
+
+def test_a_user_message_published_again_is_no_new_turn() -> None:
+    stage = Stage()
+    stage.user("msg_1")
+    first = stage.state.turn
+    stage.idle()
+    stage.user("msg_5")
+    second = stage.state.turn
+    stage.user("msg_1", time={"created": 1})
+    assert first is not second
+    assert stage.state.turn is second
+
+
+def test_a_prompt_that_came_while_the_turn_ran_is_what_gets_sent_again() -> None:
+    stage = Stage()
+    stage.user("msg_1")
+    stage.answer("msg_2")
+    stage.user("msg_5")
+    stage.retry()
+    stage.aborted()
+    assert [prompt.message_id for prompt in stage.prompts] == ["msg_5"]
+
+
+def test_a_queued_prompt_becomes_the_turn_when_the_host_answers_it() -> None:
+    stage = Stage()
+    stage.user("msg_1")
+    stage.answer("msg_2")
+    stage.user("msg_5")
+    stage.answer("msg_6", parent="msg_5")
+    stage.retry()
+    stage.aborted()
+    assert [prompt.message_id for prompt in stage.prompts] == ["msg_5"]
+
+
+def test_a_deleted_session_gets_nothing_more() -> None:
+    stage = on_retry(Stage())
+    stage.tell(SessionDeleted(type="session.deleted", session_id=stage.session))
+    stage.finish(stage.last(effects.Abort))
+    assert stage.asked == []
+    assert not stage.in_flight
+
+
+def test_a_childs_failure_is_left_to_its_parent() -> None:
+    stage = Stage()
+    stage.host("session.created", info={"id": stage.session, "parentID": "ses_0"})
+    on_retry(stage)
+    assert stage.all(effects.Abort) == []
+
+
+def test_a_session_seen_in_the_middle_is_looked_up() -> None:
+    stage = Stage()
+    stage.user()
+    (fetch,) = stage.all(effects.FetchSession)
+    stage.finish(fetch, Fetched(session=SessionInfo(id=stage.session, parent_id="ses_0")))
+    stage.answer("msg_2")
+    stage.retry()
+    assert stage.all(effects.Abort) == []
+
+
+@pytest.mark.parametrize("agent", ["compaction", "summary", "title"])
+def test_the_hosts_hidden_agents_are_left_alone(agent: str) -> None:
+    stage = Stage()
+    stage.user(agent=agent)
+    stage.answer("msg_2", agent=agent)
+    stage.retry()
+    assert stage.all(effects.Abort) == []
+
+
+class TestUsersStop:
+    """After an abort that is not ours nothing is sent until the user's next message."""
+
+    def test_while_the_fallback_streams(self) -> None:
+        stage = on_retry(Stage())
+        stage.fail_over("msg_3", A)
+        stage.error(ABORTED)
+        stage.idle()
+        stage.answer("msg_3", A, error=ABORTED)
+        stage.retry()
+        assert stage.asked == [A]
+        assert len(stage.all(effects.Abort)) == 1
+
+    def test_soon_after_our_own_abort(self) -> None:
+        stage = on_retry(Stage())
+        stage.fail_over("msg_3", A)
+        stage.now += 0.3
+        stage.error(ABORTED)
+        assert stage.state.turn is not None
+        assert stage.state.turn.cancelled
+
+    def test_before_our_abort_was_sent(self) -> None:
+        stage = on_retry(Stage())
+        stage.idle()
+        sent_after = stage.sequence
+        stage.idle()
+        stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
+        assert stage.asked == []
+        assert not stage.in_flight
+
+    def test_while_our_abort_was_open(self) -> None:
+        stage = on_retry(Stage())
+        sent_after = stage.sequence
+        stage.idle()
+        stage.idle()
+        stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
+        assert stage.asked == []
+
+    def test_while_our_prompt_was_handed_in(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.idle()
+        stage.accepted()
+        assert len(stage.all(effects.Abort)) == 2
+        assert not stage.in_flight
+        assert stage.state.turn is not None
+        assert stage.state.turn.cancelled
+
+    def test_idles_of_a_run_that_failed_for_good_are_not_the_users(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.error(api_error(401))
+        stage.idle()
+        sent_after = stage.sequence
+        stage.answer("msg_2", error=api_error(401))
+        stage.idle()
+        stage.idle()
+        stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
+        assert stage.asked == [A]
+
+    def test_the_next_message_is_answered_again(self) -> None:
+        stage = on_retry(Stage())
+        stage.fail_over("msg_3", A)
+        stage.error(ABORTED)
+        stage.idle()
+        stage.user("msg_5", A)
+        stage.answer("msg_6", A, parent="msg_5")
+        stage.retry()
+        stage.aborted()
+        assert stage.asked == [A, B]
+
+
+class TestHostCalls:
+    """The mark is released on every path."""
+
+    def test_a_prompt_without_an_answer_counts_as_sent(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.finish(stage.last(effects.Prompt), Failed("no answer in 10 s"))
+        assert not stage.in_flight
+        assert stage.state.state is not None
+        assert stage.state.state.current == A
+
+    def test_a_refused_replay_is_sent_anew_with_fewer_parts_each_time(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        for _ in range(2):
+            stage.refused()
+        sent = [[part["type"] for part in prompt.parts] for prompt in stage.prompts]
+        assert sent == [[], ["text", "file", "file"], ["text", "file"], ["text"]]
+
+    def test_what_had_to_be_left_out_is_said(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.refused()
+        stage.accepted()
+        assert stage.toasts[-1].title == "Message replay"
+        assert "text/plain" in stage.toasts[-1].message
+
+    def test_a_turn_sent_anew_is_the_same_turn(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        turn = stage.state.turn
+        stage.user("msg_9", A)
+        stage.accepted()
+        stage.answer("msg_10", A, parent="msg_9")
+        stage.content("msg_10")
+        assert stage.state.turn is turn
+        assert stage.toasts[-1].message == "Now on fake/a."
+
+    def test_a_model_the_host_refuses_in_every_form_is_left_for_the_next(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        for _ in range(3):
+            stage.refused()
+        stage.aborted()
+        assert stage.asked[-1] == B
+        assert stage.state.state is not None
+        assert stage.state.state.attempts == 1
+
+    def test_a_history_that_cannot_be_read_is_said(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused()
+        stage.finish(stage.last(effects.FetchMessages), Failed("no answer"))
+        assert stage.toasts[-1].title == "Fallback failed"
+        assert not stage.in_flight
+
+    def test_a_turn_seen_only_by_its_answer_is_read_first(self) -> None:
+        stage = Stage()
+        stage.answer("msg_2")
+        stage.retry()
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_1"]
+
+    def test_a_session_without_a_user_message_is_reported_and_a_late_error_consumes_nothing(self) -> None:
+        stage = Stage()
+        stage.answer("msg_2")
+        stage.retry()
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched())
+        stage.error(api_error(429))
+        assert stage.asked == []
+        assert stage.toasts[-1].title == "Fallback failed"
+        assert not stage.in_flight
+        assert stage.state.state is not None
+        assert stage.state.state.attempts == 0
+
+
+class TestFirstToken:
+    """A model that says nothing is a failed model."""
+
+    @pytest.fixture
+    def stage(self) -> Stage:
+        stage = stage_with(first_token_timeout="30s")
+        stage.user()
+        stage.answer("msg_2")
+        return stage
+
+    def fire(self, stage: Stage) -> None:
+        timer = stage.last(effects.StartTimer)
+        stage.tell(TimerFired(timer.session_id, timer.name, timer.attempt))
+
+    def test_silence_is_answered(self, stage: Stage) -> None:
+        assert stage.last(effects.StartTimer).after_s == 30
+        self.fire(stage)
+        stage.error(ABORTED)
+        stage.aborted()
+        assert stage.asked == [A]
+
+    @pytest.mark.parametrize("kind", ["text", "reasoning", "tool"])
+    def test_any_content_is_life(self, stage: Stage, kind: str) -> None:
+        new = stage.content("msg_2", kind)
+        assert effects.StopTimer(stage.session, "first_token") in new
+        self.fire(stage)
+        assert stage.all(effects.Abort) == []
+
+    def test_a_fallback_is_given_its_time_as_well(self, stage: Stage) -> None:
+        self.fire(stage)
+        stage.aborted()
+        stage.accepted()
+        self.fire(stage)
+        stage.aborted()
+        assert stage.asked == [A, B]
+
+    def test_a_timer_of_an_earlier_attempt_is_stale(self, stage: Stage) -> None:
+        timer = stage.last(effects.StartTimer)
+        stage.retry()
+        stage.aborted()
+        stage.accepted()
+        stage.tell(TimerFired(timer.session_id, timer.name, timer.attempt))
+        assert len(stage.all(effects.Abort)) == 1
+
+    def test_each_step_of_a_tool_turn_gets_its_time(self, stage: Stage) -> None:
+        stage.content("msg_2", "tool")
+        assert stage.answer("msg_3") == [effects.StartTimer(stage.session, "first_token", 1, 30)]
+
+    def test_a_models_own_time_goes_before_the_general_one(self) -> None:
+        made = settings(first_token_timeout="30s").model_dump()
+        made["models"] = {"fake/primary": {"first_token_timeout": "5m"}}
+        stage = Stage(Engine(Settings.model_validate(made)))
+        stage.user()
+        stage.answer("msg_2")
+        assert stage.last(effects.StartTimer).after_s == 300
+
+    def test_zero_switches_it_off(self) -> None:
+        stage = stage_with(first_token_timeout=0)
+        stage.user()
+        stage.answer("msg_2")
+        assert stage.all(effects.StartTimer) == []
+
+
+class TestPrune:
+    """Quiet sessions are forgotten, unless that would reopen a cooling model."""
+
+    def test_a_quiet_session_goes(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.engine.prune(stage.now + SESSION_LIFE_S + 1)
+        assert stage.engine.session(stage.session) is None
+
+    def test_a_session_with_a_cooling_model_stays(self) -> None:
+        stage = stage_with(cooldown="2h")
+        on_retry(stage)
+        stage.fail_over("msg_3", A)
+        stage.engine.prune(stage.now + SESSION_LIFE_S + 1)
+        assert stage.engine.session(stage.session) is not None
+
+
+def stored_turn() -> StoredMessage:
+    def part(number: int, kind: str, **raw: str) -> Part:
+        given = {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", "type": kind, **raw}
+        return Part(id=f"prt_{number}", message_id="msg_1", session_id="ses_1", type=kind, raw=given)
+
+    return StoredMessage(
+        info=UserMessage(id="msg_1", session_id="ses_1", model=PRIMARY, created_at=1.0, agent="build"),
+        parts=(
+            part(1, "text", text="Look at this"),
+            part(2, "file", mime="image/png", url="data:,"),
+            part(3, "file", mime="text/plain", url="data:,"),
+        ),
+    )
