@@ -5,7 +5,6 @@ status more exact (a 429 that is about money, a 400 that is an overflow), never 
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -86,7 +85,7 @@ def _kind(
     if code and (found := CODE_KINDS.get(code)):
         return found, f"code:{code}"
     for rule in rules:
-        if re.search(rule.pattern, text):
+        if rule.regex.search(text):
             return rule.kind, f"rule:{rule.pattern}"
     by_status = status_kind(status) if status else None
     allowed = _REFINES.get(by_status, frozenset()) if by_status else None

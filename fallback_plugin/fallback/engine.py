@@ -59,6 +59,12 @@ class Engine:
         """Return what is known of a session."""
         return self._sessions.get(session_id)
 
+    def busy(self, session_id: str) -> bool:
+        """Tell whether a session's turn is still being worked on."""
+        session = self._sessions.get(session_id)
+        turn = session.turn if session else None
+        return turn is not None and (turn.running or session_id in self.switching.in_flight)
+
     def handle(self, event: Event | TimerFired, now: float) -> list[Effect]:
         """Take an event and return what to do about it."""
         if isinstance(event, events.SessionDeleted):

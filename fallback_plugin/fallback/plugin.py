@@ -39,7 +39,8 @@ from fallback_plugin.fallback.effects import (
     Toast,
 )
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.hookspecs import PromptRequest, hookimpl
+from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
+from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult, hookimpl
 from fallback_plugin.host_client import HostClient
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -56,6 +57,7 @@ class FallbackPlugin:
         self.engine = Engine(Settings())
         self._clock = clock
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
+        self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._pruned_at = clock()
 
     @hookimpl
@@ -75,6 +77,8 @@ class FallbackPlugin:
     def session_deleted(self, event: SessionDeleted, host: HostClient) -> None:
         """Forget the session."""
         self._handle(event, host)
+        if waiting := self._waiting_for_idle.pop(event.session_id, None):
+            waiting.set()
 
     @hookimpl
     def session_status(self, event: SessionStatus, host: HostClient) -> None:
@@ -85,6 +89,8 @@ class FallbackPlugin:
     def session_idle(self, event: SessionIdle, host: HostClient) -> None:
         """See runs end."""
         self._handle(event, host)
+        if waiting := self._waiting_for_idle.pop(event.session_id, None):
+            waiting.set()
 
     @hookimpl
     def session_error(self, event: SessionError, host: HostClient) -> None:
@@ -107,6 +113,20 @@ class FallbackPlugin:
         model, effects = self.engine.choose_model(request, self._clock())
         self._start(effects, host)
         return model
+
+    @hookimpl
+    async def tool_after(self, call: ToolCall, result: ToolResult, host: HostClient) -> ToolResult | None:
+        """Give a parent the text of a child that answered late; without one the result stays as it is."""
+        child = child_awaited(call, result)
+        if child is None:
+            return None
+        while self.engine.busy(child):
+            await self._idle_of(child).wait()
+        text = last_answer(await host.messages(child))
+        return filled(result, text) if text else None
+
+    def _idle_of(self, session_id: str) -> anyio.Event:
+        return self._waiting_for_idle.setdefault(session_id, anyio.Event())
 
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
         self._start(self.engine.handle(event, self._clock()), host)

@@ -23,7 +23,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return capped(seconds)
     try:
         moment = parsedate_to_datetime(text or "")
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -51,7 +51,7 @@ PHRASES: Final = (
     _phrase("overload", r"overloaded|at capacity|queue is full", "Anthropic, gateways"),
     _phrase("overload", r"service unavailable|temporarily unavailable", "gateways"),
     _phrase("timeout", r"timed out|timeout", "OpenCode, fetch"),
-    _phrase("certificate", r"certificate|self[- ]signed|ssl|tls", "Bun, Node"),
+    _phrase("certificate", r"certificate|self[- ]signed|(?<![a-z])(?:ssl|tls)(?![a-z])", "Bun, Node"),
     _phrase(
         "transport",
         r"unable to connect|connection (?:refused|reset|error|closed)|socket|econn|enotfound|network error",
@@ -63,5 +63,8 @@ PHRASES: Final = (
 
 STATED_STATUS: Final = re.compile(
     r"(?:\b(?:status(?: code)?|code|http(?:/[\d.]+)?|error)\b[\s:=(]{1,3}|^\W{0,3}|\[)([45]\d\d)(?![\w.])"
+    r"(?!\s+(?:tokens?|requests?|messages?|characters?|words?|credits?|(?:milli)?seconds?|minutes?|hours?|days?)\b)"
 )
-"""A status named in prose: ``status 503``, ``HTTP 429``, ``Error: 429``, ``[503] …``, ``529 overloaded``."""
+"""A status named in prose: ``status 503``, ``HTTP 429``, ``Error: 429``, ``[503] …``, ``529 overloaded``.
+
+A number that counts something is none: ``500 tokens``."""

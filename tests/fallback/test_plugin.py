@@ -1,0 +1,287 @@
+"""The plugin as a host sees it: hooks in, calls out."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from fallback_plugin.errors import HostCallError
+from fallback_plugin.events import AssistantMessage, Part, SessionEvent, StoredMessage
+from fallback_plugin.fallback.plugin import FallbackPlugin
+from fallback_plugin.hookspecs import PROJECT, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
+from fallback_plugin.plugins import PluginHost
+from fallback_plugin.wire.event import read_event
+from fallback_plugin.wire.prompt import Prompt
+from fallback_plugin.wire.toast import Toast
+from tests.fallback.stage import PRIMARY, A, api_error, settings
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Host:
+    """A host that answers every call at once and keeps what was asked; ``changed`` is set at each call."""
+
+    tasks: TaskGroup
+    kind: HostKind = "serve"
+    directory: str = "/project"
+    aborts: list[str] = field(default_factory=list)
+    prompts: list[Prompt] = field(default_factory=list)
+    toasts: list[Toast] = field(default_factory=list)
+    history: Sequence[StoredMessage] = ()
+    abort_error: Exception | None = None
+    changed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def abort(self, session_id: str) -> Receipt:
+        self.aborts.append(session_id)
+        if self.abort_error:
+            raise self.abort_error
+        return Receipt()
+
+    async def session(self, session_id: str) -> SessionInfo:
+        return SessionInfo(id=session_id)
+
+    async def messages(self, session_id: str) -> list[StoredMessage]:  # noqa: ARG002 -- the protocol's
+        return list(self.history)
+
+    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:  # noqa: ARG002 -- the protocol's
+        self.prompts.append(prompt)
+        return Receipt()
+
+    async def toast(self, toast: Toast) -> None:
+        self.toasts.append(toast)
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
+        self.tasks.start_soon(function, *args)  # type: ignore[arg-type]  # coroutines all the same
+
+    async def toasted(self, count: int) -> None:
+        while len(self.toasts) < count:
+            await self.changed.wait()
+
+
+@asynccontextmanager
+async def a_host() -> AsyncIterator[Host]:
+    async with anyio.create_task_group() as tasks:
+        yield Host(tasks)
+        tasks.cancel_scope.cancel()
+
+
+def a_plugin(**changes: Any) -> FallbackPlugin:
+    plugin = FallbackPlugin(clock=lambda: 1_000.0)
+    plugin.settings_changed(settings(**changes))
+    return plugin
+
+
+def event(kind: str, session: str = "ses_1", **properties: Any) -> Any:
+    found = read_event({"type": kind, "properties": {"sessionID": session, **properties}})
+    assert isinstance(found, SessionEvent)
+    return found
+
+
+def message(number: int, role: str, session: str = "ses_1", **info: Any) -> Any:
+    info = {"id": f"msg_{number}", "sessionID": session, "role": role, "agent": "build", **info}
+    return event("message.updated", session, info=info)
+
+
+def begin_turn(plugin: FallbackPlugin, host: Host, session: str = "ses_1") -> None:
+    model = {"providerID": PRIMARY.provider, "modelID": PRIMARY.model}
+    plugin.message_updated(message(1, "user", session, model=model), host)
+    plugin.message_updated(message(2, "assistant", session, parentID="msg_1", **model), host)
+
+
+def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
+    hooks = {
+        name for name in dir(FallbackPlugin) if hasattr(getattr(FallbackPlugin, name), "fallback_plugin_impl")
+    }
+    assert hooks == {
+        "chat_message",
+        "message_part_updated",
+        "message_updated",
+        "session_created",
+        "session_deleted",
+        "session_error",
+        "session_idle",
+        "session_status",
+        "settings_changed",
+        "tool_after",
+    }
+
+
+def test_it_comes_with_the_package() -> None:
+    host = PluginHost(calls=Host(tasks=None))  # type: ignore[arg-type]  # nothing is started here
+    assert host.load(entry_points=False) == ()
+    assert [plugin.name for plugin in host.plugins] == ["fallback"]
+    assert "message.part.delta" not in host.subscriptions.events
+
+
+async def test_an_error_leads_to_an_abort_a_prompt_and_a_toast() -> None:
+    async with a_host() as host:
+        plugin = a_plugin()
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        await host.toasted(1)
+        assert host.aborts == ["ses_1"]
+        assert [(prompt.model, prompt.message_id) for prompt in host.prompts] == [(A, "msg_1")]
+
+
+async def test_every_status_event_is_handed_on() -> None:
+    async with a_host() as host:
+        plugin = a_plugin()
+        begin_turn(plugin, host)
+        status = {"type": "retry", "attempt": 1, "message": "Rate limit reached", "next": 1_002_000}
+        plugin.session_status(event("session.status", status=status), host)
+        plugin.session_idle(event("session.idle"), host)
+        await host.toasted(1)
+        assert len(host.prompts) == 1
+
+
+async def test_switched_off_no_call_is_made() -> None:
+    async with a_host() as host:
+        plugin = a_plugin(enabled=False)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        await anyio.wait_all_tasks_blocked()
+        assert host.aborts == []
+
+
+async def test_a_deleted_session_is_forgotten() -> None:
+    async with a_host() as host:
+        plugin = a_plugin()
+        begin_turn(plugin, host)
+        plugin.session_deleted(event("session.deleted"), host)
+        assert plugin.engine.session("ses_1") is None
+
+
+async def test_a_compacted_session_is_tolerated() -> None:
+    async with a_host() as host:
+        plugin = a_plugin()
+        begin_turn(plugin, host)
+        assert plugin.engine.handle(event("session.compacted"), 1_000.0) == []
+
+
+@pytest.mark.parametrize("error", [HostCallError("gone"), RuntimeError("a bug")])
+async def test_a_call_that_raises_leaves_nothing_in_flight(error: Exception) -> None:
+    async with a_host() as host:
+        host.abort_error = error
+        plugin = a_plugin()
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        await host.toasted(1)
+        assert host.toasts[-1].title == "Fallback failed"
+        assert "ses_1" not in plugin.engine.switching.in_flight
+
+
+async def test_a_prompt_is_redirected_while_the_primary_cools() -> None:
+    async with a_host() as host:
+        plugin = a_plugin()
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        await host.toasted(1)
+        await anyio.wait_all_tasks_blocked()
+        assert plugin.chat_message(PromptRequest(session_id="ses_1", model=PRIMARY), host) == A
+
+
+async def test_a_silent_model_is_left_when_its_time_is_over() -> None:
+    async with a_host() as host:
+        plugin = a_plugin(first_token_timeout=0.001)
+        begin_turn(plugin, host)
+        await host.toasted(1)
+        assert host.prompts[0].model == A
+
+
+async def test_a_timer_that_is_stopped_never_fires() -> None:
+    async with a_host() as host:
+        plugin = a_plugin(first_token_timeout="10m")
+        begin_turn(plugin, host)
+        plugin.session_idle(event("session.idle"), host)
+        await anyio.wait_all_tasks_blocked()
+        assert plugin._timers == {}
+
+
+def task_result(output: str, **metadata: str) -> ToolResult:
+    return ToolResult(title="Delegate", output=output, metadata=metadata)
+
+
+EMPTY = '<task id="ses_child" state="completed">\n<task_result>\n\n</task_result>\n</task>'
+FILLED = EMPTY.replace("\n\n", "\nI found it.\n")
+TASK = ToolCall(session_id="ses_1", call_id="call_1", tool="task")
+
+
+def answered(*texts: str) -> list[StoredMessage]:
+    info = AssistantMessage(id="msg_9", session_id="ses_child", parent_id="msg_8", model=A, created_at=1.0)
+    parts = tuple(
+        Part(id=f"prt_{number}", message_id="msg_9", session_id="ses_child", type="text", text=text)
+        for number, text in enumerate(texts)
+    )
+    return [StoredMessage(info=info, parts=parts)]
+
+
+async def test_an_empty_task_result_gets_the_childs_text() -> None:
+    async with a_host() as host:
+        host.history = answered("I found", "it.")
+        result = await a_plugin().tool_after(TASK, task_result(EMPTY), host)
+        assert result == task_result(FILLED.replace("I found it.", "I found\nit."))
+
+
+async def test_the_child_named_in_the_metadata_goes_first() -> None:
+    async with a_host() as host:
+        host.history = answered("I found it.")
+        result = await a_plugin().tool_after(
+            TASK, task_result("<task_result></task_result>", sessionId="ses_c"), host
+        )
+        assert result is not None
+        assert "I found it." in result.output
+
+
+async def test_it_waits_for_a_child_that_still_works() -> None:
+    async with a_host() as host:
+        host.history = answered("I found it.")
+        plugin = a_plugin()
+        begin_turn(plugin, host, "ses_child")
+        results: list[ToolResult | None] = []
+
+        async def ask() -> None:
+            results.append(await plugin.tool_after(TASK, task_result(EMPTY), host))
+
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            assert results == []
+            plugin.session_idle(event("session.idle", "ses_child"), host)
+        assert results == [task_result(FILLED)]
+
+
+async def test_a_child_that_never_ends_leaves_the_result_as_it_is() -> None:
+    async with a_host() as host:
+        plugin = a_plugin()
+        begin_turn(plugin, host, "ses_child")
+        with anyio.move_on_after(0.01) as deadline:
+            await plugin.tool_after(TASK, task_result(EMPTY), host)
+        assert deadline.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        (ToolCall(session_id="ses_1", call_id="call_1", tool="bash"), EMPTY),
+        (TASK, FILLED),
+        (TASK, "no result at all"),
+        (TASK, "<task_result></task_result>"),
+    ],
+)
+async def test_every_other_result_stays_as_it_is(call: ToolCall, output: str) -> None:
+    async with a_host() as host:
+        host.history = answered("I found it.")
+        assert await a_plugin().tool_after(call, task_result(output), host) is None
+
+
+async def test_a_child_without_text_leaves_the_result_empty() -> None:
+    async with a_host() as host:
+        assert await a_plugin().tool_after(TASK, task_result(EMPTY), host) is None

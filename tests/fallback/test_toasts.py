@@ -1,0 +1,106 @@
+"""What the person at the screen reads."""
+
+import pytest
+
+from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FAILURE_KINDS, FailureKind
+from fallback_plugin.wire.toast import Toast
+
+FAILED = ModelRef("anthropic", "opus")
+NEXT = ModelRef("openai", "gpt", "high")
+LIMITED = Failure(kind="rate_limit", http_status=429)
+
+
+def test_every_kind_of_failure_has_its_words() -> None:
+    assert set(toasts.KIND_WORDS) == set(FAILURE_KINDS)
+
+
+def test_no_two_kinds_share_their_words() -> None:
+    assert len(set(toasts.KIND_WORDS.values())) == len(FAILURE_KINDS)
+
+
+def test_a_failure_is_told_with_its_status() -> None:
+    assert toasts.describe(LIMITED) == "rate limited (429)"
+
+
+@pytest.mark.parametrize("kind", FAILURE_KINDS)
+def test_a_failure_without_a_status_is_told_in_words_alone(kind: FailureKind) -> None:
+    assert toasts.describe(Failure(kind=kind)) == toasts.KIND_WORDS[kind]
+
+
+def test_a_dispatch_says_what_failed_why_and_what_is_tried() -> None:
+    toast = toasts.switching(FAILED, LIMITED, NEXT)
+
+    assert toast.message == "anthropic/opus: rate limited (429). Trying openai/gpt:high …"
+
+
+def test_a_dispatch_does_not_claim_that_the_switch_is_made() -> None:
+    toast = toasts.switching(FAILED, LIMITED, NEXT)
+
+    assert (toast.variant, "now on" in toast.message.lower()) == ("warning", False)
+
+
+def test_success_names_the_model_that_answers() -> None:
+    assert toasts.switched(NEXT) == Toast(
+        title="Model fallback", message="Now on openai/gpt:high.", variant="success", duration_s=3
+    )
+
+
+def test_a_reduced_turn_names_what_the_model_did_not_get() -> None:
+    toast = toasts.degraded(NEXT, frozenset({"file", "agent"}))
+
+    assert toast.message == "openai/gpt:high got the turn without: agent, file."
+
+
+def test_the_way_back_names_the_primary() -> None:
+    assert toasts.recovered(FAILED).message == "Back on anthropic/opus."
+
+
+def test_exhaustion_gives_every_model_its_reason_in_the_order_of_trying() -> None:
+    reasons = {FAILED: LIMITED, NEXT: Failure(kind="quota")}
+
+    toast = toasts.exhausted(reasons, {})
+
+    assert toast.message.splitlines() == [
+        "anthropic/opus: rate limited (429)",
+        "openai/gpt:high: out of quota",
+    ]
+
+
+def test_exhaustion_names_the_model_that_opens_first() -> None:
+    toast = toasts.exhausted({FAILED: LIMITED}, {FAILED: 7200.0, NEXT: 3600.0})
+
+    assert toast.message.splitlines()[-1].startswith("First to open: openai/gpt:high at ")
+
+
+def test_exhaustion_is_an_error_and_stays_longest() -> None:
+    toast = toasts.exhausted({FAILED: LIMITED}, {})
+
+    assert (toast.variant, toast.duration_s) == ("error", 8)
+
+
+def test_without_a_chain_the_toast_says_which_setting_is_missing() -> None:
+    toast = toasts.no_chain(FAILED, LIMITED)
+
+    assert "anthropic/opus: rate limited (429)" in toast.message
+    assert "fallback_models" in toast.message
+
+
+def test_a_switch_that_could_not_be_made_says_why() -> None:
+    toast = toasts.stuck(FAILED, "the host did not stop its run")
+
+    assert toast.message == "anthropic/opus failed, and the host did not stop its run."
+
+
+def test_no_toast_repeats_what_the_provider_sent() -> None:
+    failure = Failure(kind="auth", http_status=401, provider_code="sk-secret", evidence="phrase:sk-secret")
+
+    shown = [
+        toasts.switching(FAILED, failure, NEXT),
+        toasts.exhausted({FAILED: failure}, {}),
+        toasts.no_chain(FAILED, failure),
+    ]
+
+    assert not any("sk-secret" in toast.title + toast.message for toast in shown)
