@@ -4,7 +4,7 @@ Each step returns effects and ends with a mark on the session or with `Switching
 leaves a session in flight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import Chain
@@ -27,7 +27,8 @@ from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import Attempt, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Refusal
 from fallback_plugin.host_client import Receipt
-from fallback_plugin.settings import Settings
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import ModelSettings, Settings
 from fallback_plugin.wire.toast import Toast as ToastBody
 
 
@@ -229,13 +230,17 @@ def users_abort(switch: Switch, receipt: Receipt) -> bool:
 
 def first_token_timer(session: Session, attempt: Attempt, settings: Settings) -> list[Effect]:
     """Return the timer that gives an attempt's model its time to begin; none if it is switched off."""
-    own = settings.models.get(attempt.model)
-    timeout_s = settings.fallback.first_token_timeout
-    if own is not None and own.first_token_timeout is not None:
-        timeout_s = own.first_token_timeout
+    own = _own_settings(settings, attempt.model).first_token_timeout
+    timeout_s = settings.fallback.first_token_timeout if own is None else own
     return [StartTimer(session.id, "first_token", attempt.number, timeout_s)] if timeout_s > 0 else []
 
 
 def _cooldown_s(settings: Settings, attempt: Attempt) -> float:
-    own = settings.models.get(attempt.model)
-    return own.cooldown if own and own.cooldown is not None else settings.fallback.cooldown
+    own = _own_settings(settings, attempt.model).cooldown
+    return settings.fallback.cooldown if own is None else own
+
+
+def _own_settings(settings: Settings, model: ModelRef) -> ModelSettings:
+    """Return what is set for a model with its variant, else without."""
+    plain = replace(model, variant=None)
+    return settings.models.get(model) or settings.models.get(plain) or ModelSettings()

@@ -1,5 +1,6 @@
 """Where each key of a TOML document stands: the parser tells what a key holds, not where it is."""
 
+import re
 from bisect import bisect_right
 from typing import Final, NamedTuple, TypeAlias
 
@@ -8,10 +9,19 @@ import tomli
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys from the root to a value; a number is a place in a list."""
 
-_SPACE: Final = " \t"
-_LINE_ENDS: Final = "\r\n"
-_SCALAR_ENDS: Final = ",]}#\r\n"
-_BARE_KEY_ENDS: Final = " \t.=]"
+_SPACE: Final = re.compile(r"[ \t]*")
+_BLANK: Final = re.compile(r"[ \t\r\n]*(?:#[^\n]*[ \t\r\n]*)*")
+_BARE_KEY: Final = re.compile(r"[^ \t.=\]]*")
+_SCALAR: Final = re.compile(r"[^,\]}#\r\n]*")
+# Up to two quotes may stand right before the closing three.
+_STRING: Final = re.compile(
+    r"""  "{3} (?:\\.|[^\\])*? "{3,5}
+        | '{3} .*? '{3,5}
+        | " (?:\\.|[^"\\])* "
+        | ' [^']* '
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 
 class Position(NamedTuple):
@@ -48,13 +58,13 @@ class _Scanner:
 
     def document(self) -> None:
         table: KeyPath = ()
-        self.skip_blank()
+        self.skip(_BLANK)
         while self.at < len(self.text):
             if self.peek() == "[":
                 table = self.header()
             else:
                 self.pair(table)
-            self.skip_blank()
+            self.skip(_BLANK)
 
     def header(self) -> KeyPath:
         start = self.at
@@ -92,10 +102,10 @@ class _Scanner:
             self.skip(_SPACE)
             start = self.at
             if self.peek() in "\"'":
-                self.string()
+                self.skip(_STRING)
                 key = str(tomli.loads(f"key = {self.text[start : self.at]}")["key"])
             else:
-                self.skip_to(_BARE_KEY_ENDS)
+                self.skip(_BARE_KEY)
                 key = self.text[start : self.at]
             keys.append((key, start))
             self.skip(_SPACE)
@@ -106,18 +116,18 @@ class _Scanner:
     def value(self, path: KeyPath) -> None:
         match self.peek():
             case '"' | "'":
-                self.string()
+                self.skip(_STRING)
             case "[":
                 self.array(path)
             case "{":
                 self.inline_table(path)
             case _:
-                self.skip_to(_SCALAR_ENDS)
+                self.skip(_SCALAR)
 
     def array(self, path: KeyPath) -> None:
         self.at += len("[")
         length = 0
-        self.skip_blank()
+        self.skip(_BLANK)
         while self.peek() not in ("]", ""):
             element = (*path, length)
             self.found[element] = self.at
@@ -128,50 +138,21 @@ class _Scanner:
 
     def inline_table(self, path: KeyPath) -> None:
         self.at += len("{")
-        self.skip_blank()
+        self.skip(_BLANK)
         while self.peek() not in ("}", ""):
             self.pair(path)
             self.skip_comma()
         self.at += len("}")
 
-    def string(self) -> None:
-        quote = self.peek()
-        long = self.text.startswith(quote * 3, self.at)
-        self.at += 3 if long else 1
-        while self.at < len(self.text):
-            if quote == '"' and self.peek() == "\\":
-                self.at += 2
-            elif not long and self.peek() == quote:
-                self.at += 1
-                return
-            elif long and self.text.startswith(quote * 3, self.at):
-                # Up to two quotes may stand right before the closing three.
-                run = next((n for n in (5, 4) if self.text.startswith(quote * n, self.at)), 3)
-                self.at += run
-                return
-            else:
-                self.at += 1
-
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]
 
-    def skip(self, characters: str) -> None:
-        while self.at < len(self.text) and self.text[self.at] in characters:
-            self.at += 1
-
-    def skip_to(self, characters: str) -> None:
-        while self.at < len(self.text) and self.text[self.at] not in characters:
-            self.at += 1
-
-    def skip_blank(self) -> None:
-        """Pass white space, line ends and comments."""
-        self.skip(_SPACE + _LINE_ENDS)
-        while self.peek() == "#":
-            self.skip_to(_LINE_ENDS)
-            self.skip(_SPACE + _LINE_ENDS)
+    def skip(self, pattern: re.Pattern[str]) -> None:
+        if match := pattern.match(self.text, self.at):
+            self.at = match.end()
 
     def skip_comma(self) -> None:
-        self.skip_blank()
+        self.skip(_BLANK)
         if self.peek() == ",":
             self.at += 1
-        self.skip_blank()
+        self.skip(_BLANK)

@@ -46,8 +46,9 @@ def _fingerprint(file: Path) -> Fingerprint | None:
 class SettingsWatcher:
     """Loads settings when asked and whenever a file changes; the last good ones stay in force.
 
-    ``load`` reads the settings (`load_settings` with its arguments bound), ``apply`` takes settings that
-    differ from the last, ``refuse`` is told once of each error. ``files`` are those of `candidate_files`.
+    ``files`` are those of `candidate_files`. ``load`` reads the settings (`load_settings` with its arguments
+    bound), ``apply`` takes settings that differ from the last, ``refuse`` is told once of each error. What
+    ``apply`` or ``refuse`` raises ends the watch.
     """
 
     def __init__(

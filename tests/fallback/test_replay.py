@@ -1,6 +1,5 @@
 """How a turn is sent again: in place, else its parts anew, fewer with each refusal."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -68,11 +67,11 @@ def test_all_parts_go_first_then_text_and_images_then_text() -> None:
     ]
 
 
-def test_a_tier_says_which_types_it_left_out() -> None:
+def test_a_tier_says_what_it_left_out_and_names_files_by_their_media_type() -> None:
     assert [tier.dropped for tier in tiers([TEXT, IMAGE, AGENT])] == [
         frozenset(),
         frozenset({"agent"}),
-        frozenset({"file", "agent"}),
+        frozenset({"image/png", "agent"}),
     ]
 
 
@@ -112,6 +111,10 @@ def test_a_part_of_the_type_image_counts_as_an_image() -> None:
 @pytest.mark.parametrize("mime", [{}, {"mime": "application/pdf"}, {"mime": "imagery/png"}])
 def test_a_file_that_is_no_image_is_not_taken_for_one(mime: dict[str, str]) -> None:
     assert [sent(tier) for tier in tiers([TEXT, part("file", **mime)])] == [["text", "file"], ["text"]]
+
+
+def test_a_file_that_names_no_media_type_is_called_a_file() -> None:
+    assert tiers([TEXT, part("file")])[-1].dropped == {"file"}
 
 
 def test_many_texts_all_survive_in_their_order() -> None:
@@ -190,7 +193,7 @@ def test_a_turn_that_has_nothing_to_send_ends_after_the_first_refusal() -> None:
 
 @pytest.mark.parametrize(
     ("refusals", "dropped"),
-    [(0, set()), (1, {"agent"}), (2, {"agent", "file"})],
+    [(0, set()), (1, {"agent"}), (2, {"agent", "image/png"})],
     ids=["all accepted", "text and images", "text alone"],
 )
 def test_a_replay_knows_what_the_accepted_prompt_left_out(refusals: int, dropped: set[str]) -> None:
@@ -210,7 +213,7 @@ def test_what_was_left_out_stays_known_when_all_ways_have_been_tried() -> None:
     while replay.next():
         pass
 
-    assert replay.dropped == {"file"}
+    assert replay.dropped == {"application/pdf"}
 
 
 def test_a_replay_that_stays_in_place_leaves_nothing_out() -> None:
@@ -306,9 +309,6 @@ def test_an_answer_is_never_replayed_even_if_it_is_named() -> None:
 
 
 def test_parts_are_copied_before_they_are_sent() -> None:
-    stored: Mapping[str, Any] = dict(TEXT.raw)
-
     (tier,) = tiers([TEXT])
 
     assert tier.parts[0] is not TEXT.raw
-    assert stored == TEXT.raw
