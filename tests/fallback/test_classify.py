@@ -1,228 +1,26 @@
-"""Why a model failed: each kind of evidence, which goes before which, and what is no evidence at all."""
+"""Why a model failed: which evidence goes before which, and what a failure carries."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fallback_plugin.events import HostError, SessionError, SessionStatus
-from fallback_plugin.fallback.classify import MAX_TEXT, NAME_KINDS, Failure, classify
+from fallback_plugin.events import HostError
+from fallback_plugin.fallback.classify import NAME_KINDS, Failure, classify
 from fallback_plugin.fallback.policy import action_for
-from fallback_plugin.fallback.rules.codes import CODE_KINDS
-from fallback_plugin.fallback.rules.statuses import STATUS_KINDS
-from fallback_plugin.settings import FAILURE_KINDS, FailureKind, Rule
+from fallback_plugin.settings import FailureKind, Rule
 from fallback_plugin.wire.error import read_error
-from fallback_plugin.wire.event import read_event
-
-RECORDINGS: Final = Path(__file__).parents[1] / "opencode" / "recordings"
-NOW: Final = 1_000.0
-
-STATUSES: Final[dict[int, FailureKind]] = {
-    400: "bad_request",
-    401: "auth",
-    402: "billing",
-    403: "auth",
-    404: "model_not_found",
-    408: "timeout",
-    413: "overflow",
-    415: "bad_request",
-    422: "bad_request",
-    424: "server",
-    425: "server",
-    429: "rate_limit",
-    451: "content_policy",
-    498: "auth",
-    500: "server",
-    502: "server",
-    503: "overload",
-    504: "timeout",
-    524: "timeout",
-    529: "overload",
-}
-
-
-def api_error(
-    message: str = "", status: int | None = None, body: object = None, name: str = "APIError", **headers: str
-) -> HostError:
-    return HostError(
-        name=name,
-        message=message,
-        status_code=status,
-        response_body=body if isinstance(body, str) or body is None else json.dumps(body),
-        response_headers={key.replace("_", "-"): value for key, value in headers.items()},
-    )
-
-
-def retry(message: str) -> Failure:
-    """Classify the text of a retry status, which comes without anything else."""
-    return classify(HostError(name="", message=message), NOW)
-
-
-def kind(message: str = "", status: int | None = None, body: object = None) -> FailureKind:
-    return classify(api_error(message, status, body), NOW).kind
+from tests.fallback.failures import NOW, api_error, kind
 
 
 def rule(pattern: str, kind: FailureKind = "quota") -> Rule:
     return Rule(pattern=pattern, kind=kind)
 
 
-@pytest.mark.parametrize(("status", "expected"), STATUSES.items())
-def test_a_status_alone_decides(status: int, expected: FailureKind) -> None:
-    assert kind(status=status) == expected
-
-
-def test_every_status_of_the_table_is_shown_here() -> None:
-    assert set(STATUSES) == set(STATUS_KINDS)
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"), [(418, "bad_request"), (499, "bad_request"), (520, "server"), (599, "server")]
-)
-def test_a_status_that_is_not_in_the_table_counts_as_its_class(status: int, expected: FailureKind) -> None:
-    assert kind(status=status) == expected
-
-
-@pytest.mark.parametrize("status", [0, 100, 200, 204, 301, 304, 999, -1])
-def test_a_status_that_is_no_failure_decides_nothing(status: int) -> None:
-    assert kind(status=status) == "unknown"
-
-
-@pytest.mark.parametrize("status", [401, 402, 404, 429, 500, 502, 503, 504, 529])
-def test_the_model_is_left_for_every_status_another_model_may_not_give(status: int) -> None:
-    assert action_for(kind("whatever it says", status), {}) == "fallback"
-
-
-@pytest.mark.parametrize("status", [400, 415, 422])
-def test_a_refused_request_does_not_advance_the_chain(status: int) -> None:
-    assert action_for(kind("Invalid value for 'tools[0]'", status), {}) == "stop"
-
-
-def test_a_user_may_keep_an_auth_failure_from_advancing_the_chain() -> None:
-    assert action_for(kind("Unauthorized", 401), {"auth": "stop"}) == "stop"
-
-
-def test_a_failure_carries_the_status_it_was_read_from() -> None:
-    assert classify(api_error("Too Many Requests", 429), NOW).http_status == 429
-
-
-@pytest.mark.parametrize(
-    ("message", "status"),
-    [
-        ("attempt 2 of 5 failed with status 503", 503),
-        ("Request failed with status code 429", 429),
-        ("Error: 429 rate limited", 429),
-        ("HTTP 502", 502),
-        ("HTTP/1.1 504 Gateway Timeout", 504),
-        ("[503] The request queue is full.", 503),
-        ("529 overloaded", 529),
-        ("upstream answered (status: 500)", 500),
-        ("exited with code 401", 401),
-        ("error 429", 429),
-    ],
-)
-def test_a_status_is_read_from_prose_where_one_stands(message: str, status: int) -> None:
-    assert retry(message).http_status == status
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "500 tokens left",
-        "The limit is 500 tokens",
-        "Error: 500 tokens over the budget",
-        "500 requests were served",
-        "attempt 2 of 5",
-        "used 429 of 1000 credits",
-        "version 4.5.0",
-        "status 5034",
-        "status 429.5",
-        "status 42",
-        "port 50300",
-        "[1429]",
-        "gpt-503-turbo did something odd",
-        "id 529a",
-    ],
-)
-def test_a_bare_number_is_no_status(message: str) -> None:
-    failure = retry(message)
-
-    assert (failure.kind, failure.http_status) == ("unknown", None)
-
-
 def test_the_hosts_status_goes_before_one_in_the_text() -> None:
     failure = classify(api_error("upstream said: status 503", 401), NOW)
 
     assert (failure.kind, failure.http_status) == ("auth", 401)
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("Rate limit reached for requests", "rate_limit"),
-        ("rate-limited by the upstream", "rate_limit"),
-        ("Too Many Requests", "rate_limit"),
-        ("Quota exceeded for metric", "quota"),
-        ("You exceeded your current quota, please check your plan and billing details.", "quota"),
-        ("Quota protection is active", "quota"),
-        ("All accounts are under quota protection, account 3 included", "quota"),
-        ("Key limit exceeded (total limit)", "quota"),
-        ("The usage limit has been reached", "quota"),
-        ("Service Unavailable", "overload"),
-        ("The engine is currently overloaded, please try again later", "overload"),
-        ("Temporarily unavailable", "overload"),
-        ("Something went wrong. Please try again later.", "server"),
-        ("Your credit balance is too low to access the API", "billing"),
-        ("credit balance too low", "billing"),
-        ("Insufficient credits", "billing"),
-        ("Insufficient credit on this account", "billing"),
-        ("Insufficient funds", "billing"),
-        ("Insufficient Balance", "billing"),
-        ("model not found", "model_not_found"),
-        ("Model is not supported", "model_not_found"),
-        ("The requested model is not available in your region", "model_not_found"),
-        ("The model `gpt-9` does not exist or you do not have access to it.", "model_not_found"),
-        ("API key is missing. Pass it with apiKey or the OPENAI_API_KEY environment variable.", "auth"),
-        ("x-api-key header is required", "auth"),
-        ("Missing API key", "auth"),
-        ("An API key is required", "auth"),
-        ("required header: x-api-key", "auth"),
-        ("API key must be a string", "auth"),
-        ("Incorrect API key provided: fake.", "auth"),
-        ("API key not valid. Please pass a valid API key.", "auth"),
-        ("Invalid API key", "auth"),
-    ],
-)
-def test_a_phrase_decides_where_nothing_else_does(message: str, expected: FailureKind) -> None:
-    assert retry(message).kind == expected
-
-
-@pytest.mark.parametrize("kind_of_text", [str.upper, str.lower, str.title])
-def test_phrases_are_found_in_any_case(kind_of_text: Any) -> None:
-    assert retry(kind_of_text("too many requests")).kind == "rate_limit"
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "Something unexpected happened",
-        "the model thought for a while",
-        "the key of the song is unlimited",
-        "endlessly waiting",
-        "Third-party apps now draw from your extra usage.",
-    ],
-)
-def test_a_text_without_a_known_phrase_is_unknown(message: str) -> None:
-    assert retry(message) == Failure(kind="unknown")
-
-
-@pytest.mark.parametrize("message", ["TLS handshake failed", "ERR_SSL_PROTOCOL", "self-signed certificate"])
-def test_a_broken_trust_is_no_reason_to_ask_elsewhere(message: str) -> None:
-    assert action_for(retry(message).kind, {}) == "stop"
 
 
 @pytest.mark.parametrize(("name", "expected"), NAME_KINDS.items())
@@ -237,52 +35,6 @@ def test_a_missing_key_is_known_by_its_name_without_any_text() -> None:
 @pytest.mark.parametrize("name", ["APIError", "UnknownError", "", "RateLimit"])
 def test_other_names_decide_nothing(name: str) -> None:
     assert classify(HostError(name=name), NOW).kind == "unknown"
-
-
-@pytest.mark.parametrize(("code", "expected"), CODE_KINDS.items())
-@pytest.mark.parametrize("key", ["code", "type", "status"])
-def test_a_providers_code_decides_wherever_it_stands(key: str, code: str, expected: FailureKind) -> None:
-    failure = classify(api_error("failed", 400, {"error": {key: code.upper()}}), NOW)
-
-    assert (failure.kind, failure.provider_code) == (expected, code)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"error": {"type": "overloaded_error", "message": "Overloaded"}},
-        {"type": "error", "error": {"type": "overloaded_error"}},
-        {"type": "overloaded_error"},
-        {"code": "overloaded_error", "error": "an explanation"},
-    ],
-)
-def test_a_code_is_found_in_every_shape_of_error_body(body: object) -> None:
-    assert kind("", 400, body) == "overload"
-
-
-def test_a_code_is_found_in_a_message_that_is_json() -> None:
-    assert retry('{"message":"slow down","type":"rate_limit_error","code":429}').kind == "rate_limit"
-
-
-def test_a_code_is_found_in_json_behind_a_few_words() -> None:
-    assert retry('Service Unavailable: {"error":{"type":"insufficient_quota"}}').kind == "quota"
-
-
-def test_a_known_code_goes_before_one_that_says_nothing() -> None:
-    body = {"error": {"code": "E42", "type": "insufficient_quota"}}
-
-    assert classify(api_error("", 429, body), NOW).provider_code == "insufficient_quota"
-
-
-def test_an_unknown_code_is_kept_and_leaves_the_word_to_the_status() -> None:
-    failure = classify(api_error("", 429, {"error": {"code": "E42"}}), NOW)
-
-    assert (failure.kind, failure.provider_code) == ("rate_limit", "e42")
-
-
-@pytest.mark.parametrize("code", [429, None, True, ["rate_limit_error"], {}])
-def test_a_code_that_is_no_text_is_passed_over(code: object) -> None:
-    assert classify(api_error("", 500, {"error": {"code": code}}), NOW).provider_code is None
 
 
 LAYERS: Final = {
@@ -430,26 +182,6 @@ def test_a_failure_keeps_all_else_when_a_wait_is_learnt() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("Free usage exceeded, subscribe to Go", "quota"),
-        ("[503] The request queue is full.", "overload"),
-        ("Monthly usage limit reached", "quota"),
-        ("Model not found: p/m.", "model_not_found"),
-        (
-            "ProviderModelNotFoundError: Model not found: p/m.\n    at prompt (index.js:1:1)",
-            "model_not_found",
-        ),
-    ],
-)
-def test_texts_that_other_plugins_missed_leave_the_model(message: str, expected: FailureKind) -> None:
-    failure = classify(HostError(name="UnknownError", message=message), NOW)
-
-    assert failure.kind == expected
-    assert action_for(failure.kind, {}) == "fallback"
-
-
 def test_a_usage_limit_closes_the_model_for_as_long_as_the_provider_says() -> None:
     body = {"error": {"type": "usage_limit_reached"}}
 
@@ -464,162 +196,7 @@ def test_a_429_is_left_at_once_whatever_money_it_is_about() -> None:
     assert action_for(kind(message, 429), {}) == "fallback"
 
 
-def test_a_kind_does_not_depend_on_which_model_is_overloaded() -> None:
-    kinds = {retry(f"model {name} is overloaded").kind for name in ("glm-4.6", "glm-9", "x")}
-
-    assert kinds == {"overload"}
-
-
-ODD_ERRORS: Final[dict[str, object]] = {
-    "nothing": None,
-    "text": "Rate limit reached",
-    "blank": "   ",
-    "number": 429,
-    "list": [429, "rate limit"],
-    "empty": {},
-    "numeric message": {"name": "APIError", "data": {"message": 429}},
-    "null message": {"name": "APIError", "data": {"message": None}},
-    "object message": {"name": "APIError", "data": {"message": {"text": "rate limit"}}},
-    "status as text": {"name": "APIError", "data": {"message": "x", "statusCode": "429"}},
-    "status as truth": {"name": "APIError", "data": {"message": "x", "statusCode": True}},
-    "name as number": {"name": 7, "data": {"message": "x"}},
-    "headers as list": {"name": "APIError", "data": {"message": "x", "responseHeaders": ["retry-after"]}},
-    "header as number": {"name": "APIError", "data": {"message": "x", "responseHeaders": {"Retry-After": 5}}},
-}
-
-
-@pytest.mark.parametrize("raw", ODD_ERRORS.values(), ids=ODD_ERRORS.keys())
-def test_an_error_of_any_shape_is_classified(raw: object) -> None:
-    assert classify(read_error(raw), NOW).kind in FAILURE_KINDS
-
-
-def test_an_error_that_contains_itself_is_classified() -> None:
-    cyclic: dict[str, Any] = {"name": "APIError"}
-    cyclic["data"] = cyclic
-
-    assert classify(read_error(cyclic), NOW).kind == "unknown"
-
-
 def test_a_message_inside_the_error_goes_before_one_around_it() -> None:
     raw = {"name": "APIError", "message": "rate limit", "data": {"message": "Insufficient balance"}}
 
     assert classify(read_error(raw), NOW).kind == "billing"
-
-
-def test_a_phrase_past_what_is_read_does_not_count() -> None:
-    assert retry("x" * MAX_TEXT + " rate limit").kind == "unknown"
-
-
-def test_a_phrase_at_the_beginning_of_a_very_long_text_counts() -> None:
-    assert retry("rate limit " + "x" * 1_000_000).kind == "rate_limit"
-
-
-ONE_MB: Final = 1_000_000
-HOSTILE: Final = {
-    "open objects": "{" * ONE_MB,
-    "open keys": '{"a":' * (ONE_MB // 5),
-    "open errors": '{"error":' * (ONE_MB // 9),
-    "open lists": "{" + "[" * ONE_MB,
-    "unfinished key phrases": "api key " * (ONE_MB // 8),
-    "unfinished model phrases": "the model " * (ONE_MB // 10),
-    "unfinished balances": "credit balance " * (ONE_MB // 15),
-    "margins": " " * ONE_MB,
-    "brackets": "[" * ONE_MB,
-    "digits": "5" * ONE_MB,
-    "words for a status": "status code " * (ONE_MB // 12),
-    "a long number": '{"error":{"code":' + "9" * ONE_MB + "}}",
-    "letters that grow in lower case": "\u0130" * ONE_MB,
-}
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_megabyte_of_hostile_text_is_classified_in_time(text: str) -> None:
-    failure = classify(api_error(text, None, text, retry_after=text), NOW)
-
-    assert failure.kind in FAILURE_KINDS
-
-
-TEXTS: Final = st.text() | st.sampled_from(["{", "[", '{"error":', "status 4", "rate limit", "500 "]).flatmap(
-    lambda piece: st.text().map(lambda rest: piece + rest)
-)
-
-
-@settings(deadline=None)
-@given(
-    name=TEXTS,
-    message=TEXTS,
-    status=st.none() | st.integers(),
-    body=st.none() | TEXTS,
-    headers=st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "x"]), TEXTS),
-)
-def test_no_error_makes_the_classifier_raise(
-    name: str, message: str, status: int | None, body: str | None, headers: dict[str, str]
-) -> None:
-    error = HostError(
-        name=name, message=message, status_code=status, response_body=body, response_headers=headers
-    )
-
-    failure = classify(error, NOW, rules=[rule("house")])
-
-    assert failure.kind in FAILURE_KINDS
-
-
-@settings(deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(),
-        lambda inner: (
-            st.lists(inner)
-            | st.dictionaries(
-                st.sampled_from(["error", "code", "type", "status", "name", "data", "message"]), inner
-            )
-        ),
-    )
-)
-def test_no_error_body_makes_the_classifier_raise(body: object) -> None:
-    assert kind(body=body) in FAILURE_KINDS
-    assert classify(read_error(body), NOW).kind in FAILURE_KINDS
-
-
-def recorded_failures(name: str) -> Iterator[Failure]:
-    """Classify every error and retry status of a recording, our own aborts left out."""
-    for line in (RECORDINGS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
-        raw = json.loads(line).get("event")
-        event = read_event(raw) if raw else None
-        if isinstance(event, SessionStatus) and event.status == "retry":
-            yield retry(event.message)
-        if isinstance(event, SessionError) and not event.error.is_abort:
-            yield classify(event.error, NOW)
-
-
-@pytest.mark.parametrize(
-    ("recording", "expected"),
-    [
-        ("400", "bad_request"),
-        ("400-context", "overflow"),
-        ("401", "auth"),
-        ("402", "billing"),
-        ("403", "auth"),
-        ("404", "model_not_found"),
-        ("429", "rate_limit"),
-        ("429-quota", "quota"),
-        ("429-retry-after", "rate_limit"),
-        ("429-retry-after-date", "rate_limit"),
-        ("429-retry-after-long", "rate_limit"),
-        ("429-retry-after-ms", "rate_limit"),
-        ("500", "server"),
-        ("502-html", "server"),
-        ("503", "overload"),
-        ("529", "overload"),
-        ("close", "transport"),
-        ("reset", "transport"),
-        ("error-first", "rate_limit"),
-        ("error-mid", "overload"),
-        ("filter", "content_policy"),
-        ("timeout-hang", "timeout"),
-        ("timeout-hang-after-headers", "timeout"),
-        ("timeout-hang-mid", "timeout"),
-    ],
-)
-def test_all_signals_of_a_recorded_failure_are_of_one_kind(recording: str, expected: FailureKind) -> None:
-    assert {failure.kind for failure in recorded_failures(recording)} == {expected}

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import AssistantMessage, Part, SessionEvent, StoredMessage
 from fallback_plugin.fallback.plugin import FallbackPlugin
-from fallback_plugin.hookspecs import PROJECT, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.wire.event import read_event

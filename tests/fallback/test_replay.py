@@ -109,7 +109,7 @@ def test_a_part_of_the_type_image_counts_as_an_image() -> None:
 
 
 @pytest.mark.parametrize("mime", [{}, {"mime": "application/pdf"}, {"mime": "imagery/png"}])
-def test_a_file_that_is_no_image_is_not_taken_for_one(mime: dict[str, str]) -> None:
+def test_a_file_that_is_no_image_is_not_taken_for_one(mime: dict[str, Any]) -> None:
     assert [sent(tier) for tier in tiers([TEXT, part("file", **mime)])] == [["text", "file"], ["text"]]
 
 

@@ -1,0 +1,57 @@
+"""One plugin's own view of its host."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from fallback_plugin.events import StoredMessage
+from fallback_plugin.host_client import HostCalls, HostKind, Receipt, SessionInfo
+from fallback_plugin.wire.prompt import Prompt
+from fallback_plugin.wire.toast import Toast
+
+Work: TypeAlias = Callable[..., Awaitable[None]]
+
+
+class PluginClient:
+    """A `HostClient`: the host's calls, and ``start_soon`` in the name of one plugin."""
+
+    def __init__(self, calls: HostCalls, start_soon: Callable[[Work, tuple[object, ...]], None]) -> None:
+        self._calls = calls
+        self._start_soon = start_soon
+
+    @property
+    def kind(self) -> HostKind:
+        """How the host runs."""
+        return self._calls.kind
+
+    @property
+    def directory(self) -> str:
+        """The project folder this host instance works in."""
+        return self._calls.directory
+
+    async def abort(self, session_id: str) -> Receipt:
+        """Stop the session's run."""
+        return await self._calls.abort(session_id)
+
+    async def session(self, session_id: str) -> SessionInfo:
+        """Look one session up."""
+        return await self._calls.session(session_id)
+
+    async def messages(self, session_id: str) -> list[StoredMessage]:
+        """Return the session's history, oldest first."""
+        return await self._calls.messages(session_id)
+
+    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+        """Hand a prompt in."""
+        return await self._calls.prompt(session_id, prompt)
+
+    async def toast(self, toast: Toast) -> None:
+        """Show a note to the person at the host."""
+        await self._calls.toast(toast)
+
+    def start_soon(self, function: Work, *args: object) -> None:
+        """Run ``function(*args)`` beside the hooks, until it ends or the host stops.
+
+        Raises:
+            RuntimeError: if the host does not run, or no longer.
+        """
+        self._start_soon(function, args)

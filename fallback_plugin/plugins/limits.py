@@ -1,0 +1,34 @@
+"""How long plugins may take, and how far they may fall behind."""
+
+from dataclasses import dataclass
+
+from fallback_plugin.hookspecs import NOTIFY_DEADLINE_S, QUESTION_DEADLINE_S, TOOL_RESULT_DEADLINE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one plugin host.
+
+    ``notify_s`` is one implementation's time for one notification, ``question_s`` and ``tool_result_s`` the
+    time of all implementations together for a question (the latter for ``tool_after``).
+    ``order_wait_s`` is how long a question waits for the session's earlier events, ``drain_s`` how long a
+    stopping host waits for events not yet delivered.
+
+    A plugin is suspended when one session has had more than ``backlog`` state-bearing events waiting for it
+    while it was at work for ``backlog_s``: a burst that leaves it no turn is not its fault.
+    ``streamed_text`` bounds the characters of streamed text that wait in one queue; beyond it they are
+    dropped.
+    """
+
+    notify_s: float = NOTIFY_DEADLINE_S
+    question_s: float = QUESTION_DEADLINE_S
+    tool_result_s: float = TOOL_RESULT_DEADLINE_S
+    order_wait_s: float = 0.1
+    drain_s: float = 0.5
+    backlog: int = 1_000
+    backlog_s: float = 1.0
+    streamed_text: int = 1_000_000
+
+    def question_deadline_s(self, hook: str) -> float:
+        """Return the time all implementations of a first-result hook have together."""
+        return self.tool_result_s if hook == "tool_after" else self.question_s

@@ -1,0 +1,195 @@
+"""The invariants of the design, over random interleavings of the host's measured event orders."""
+
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fallback_plugin.events import Event
+from fallback_plugin.fallback.effects import (
+    Abort,
+    Effect,
+    FetchMessages,
+    FetchSession,
+    Prompt,
+    StartTimer,
+    StopTimer,
+    TimerFired,
+    Toast,
+)
+from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.hookspecs import PromptRequest
+from fallback_plugin.model_ref import ModelRef
+from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
+from tests.fallback.stage import PRIMARY
+from tests.fallback.stage import settings as chain_settings
+
+C: Final = ModelRef("fake", "c")
+MAX_ATTEMPTS: Final = 3
+
+behaviours: Final[st.SearchStrategy[Behaviour]] = st.sampled_from(
+    ["answer", "rate_limit", "refuse_key", "bad_request", "hang", "tool_then_limit"]
+)
+
+
+class FallbackMachine(RuleBasedStateMachine):
+    """A person, a host and an engine; what happens next is hypothesis' choice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        chain = ("fake/a", "fake/b", "fake/c")
+        self.engine = Engine(
+            chain_settings(chain=chain, max_attempts=MAX_ATTEMPTS, first_token_timeout="90s", cooldown="30s")
+        )
+        self.host = SimulatedHost()
+        self.calls: list[Effect] = []
+        self.timer: StartTimer | None = None
+        self.stopped = False
+        self.dispatched: list[Prompt] = []
+        self.toasts: list[tuple[str, str]] = []
+        self.content_of: set[ModelRef] = set()
+
+    @property
+    def now(self) -> float:
+        return self.host.clock
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Prompt():
+                    self.check_prompt(effect)
+                    self.calls.append(effect)
+                case Abort() | FetchMessages() | FetchSession():
+                    self.calls.append(effect)
+                case StartTimer():
+                    self.timer = effect
+                case StopTimer():
+                    self.timer = None
+                case Toast():
+                    self.check_toast(effect)
+
+    def check_prompt(self, prompt: Prompt) -> None:
+        """A prompt is wanted, in place, to a model that does not cool, and once a failed run."""
+        session = self.engine.session(SESSION)
+        assert session is not None
+        assert session.state is not None
+        assert not session.state.cooling(prompt.body.model, self.now)
+        assert not self.told_of_stop
+        if prompt.body.message_id is not None:
+            assert prompt.body.parts == ()
+            assert prompt.body.message_id == self.host.turns[-1]
+        assert prompt.body.agent == "build"
+        self.dispatched.append(prompt)
+        turn = self.host.turns[-1]
+        failed = [run for run in self.host.runs if run.failed]
+        assert len(self.dispatched) <= len(failed), "more prompts than failures"
+        mine = [sent for sent in self.dispatched if sent.body.message_id == turn]
+        assert len(mine) <= MAX_ATTEMPTS
+
+    def check_toast(self, toast: Toast) -> None:
+        body = toast.body
+        if body.message.startswith("Now on "):
+            named = body.message.removeprefix("Now on ").removesuffix(".")
+            assert named in {str(model) for model in self.content_of}
+        entry = (self.host.turns[-1] if self.host.turns else "", body.title)
+        if body.title == "All fallbacks exhausted":
+            assert entry not in self.toasts
+        self.toasts.append(entry)
+
+    @property
+    def told_of_stop(self) -> bool:
+        """Whether a person stopped the run and the engine has had all news of it."""
+        return self.stopped and not self.host.delivery
+
+    @rule(model=st.sampled_from([PRIMARY, PRIMARY, None]), behaviour=behaviours)
+    def person_prompts(self, model: ModelRef | None, behaviour: Behaviour) -> None:
+        """Send a new message the way a terminal UI does: with its own model, or with none."""
+        self.host.clock += 1
+        session = self.engine.session(SESSION)
+        current = session.state.current if session and session.state else PRIMARY
+        request = PromptRequest(session_id=SESSION, agent="build", model=model)
+        chosen, effects = self.engine.choose_model(request, self.now)
+        self.stopped = False
+        self.host.user_prompt(chosen or model or current, behaviour)
+        self.take(effects)
+
+    @precondition(lambda self: self.host.busy)
+    @rule()
+    def person_stops(self) -> None:
+        self.host.abort()
+        self.stopped = True
+
+    @precondition(lambda self: self.host.busy)
+    @rule(behaviour=behaviours)
+    def host_progresses(self, behaviour: Behaviour) -> None:
+        self.host.progress(behaviour)
+
+    @precondition(lambda self: self.host.delivery)
+    @rule(count=st.integers(1, 6))
+    def news_arrives(self, count: int) -> None:
+        for _ in range(min(count, len(self.host.delivery))):
+            self.deliver()
+
+    def deliver(self) -> None:
+        news = self.host.delivery.popleft()
+        if isinstance(news, Event):
+            part = getattr(news, "part", None)
+            if part is not None and part.type in {"text", "tool"}:
+                self.content_of |= {run.model for run in self.host.runs}
+            self.take(self.engine.handle(news, self.now))
+        else:
+            self.take(self.engine.finished(*news, self.now))
+
+    @precondition(lambda self: self.calls)
+    @rule(behaviour=behaviours)
+    def host_executes(self, behaviour: Behaviour) -> None:
+        call = self.calls.pop(0)
+        self.host.execute(call, behaviour)
+
+    @precondition(lambda self: self.calls)
+    @rule(status=st.sampled_from([None, 400, 500]))
+    def host_refuses(self, status: int | None) -> None:
+        self.host.refuse(self.calls.pop(0), status)
+
+    @precondition(lambda self: self.timer is not None and not self.host.delivery)
+    @rule()
+    def timer_runs_out(self) -> None:
+        """Let a run stay silent for so long that it counts as failed."""
+        timer, self.timer = self.timer, None
+        assert timer is not None
+        if self.host.run is not None:
+            self.host.run.failed = True
+        self.host.clock += timer.after_s
+        self.take(self.engine.handle(TimerFired(timer.session_id, timer.name, timer.attempt), self.now))
+
+    @rule(seconds=st.floats(0.1, 40))
+    def time_passes(self, seconds: float) -> None:
+        self.host.clock += seconds
+
+    @rule(data=st.data())
+    def everything_settles(self, data: st.DataObject) -> None:
+        """Deliver and execute until nothing is open; then nothing may be in flight, or run after a stop."""
+        while self.host.delivery or self.calls:
+            while self.host.delivery:
+                self.deliver()
+            if self.calls:
+                self.host.execute(self.calls.pop(0), data.draw(behaviours))
+        assert SESSION not in self.engine.switching.in_flight
+        if self.stopped:
+            assert not self.host.busy
+
+    @invariant()
+    def one_switch_at_most_is_open(self) -> None:
+        session = self.engine.session(SESSION)
+        if session is not None:
+            assert (session.switch is not None) == (SESSION in self.engine.switching.in_flight)
+
+
+TestInvariants = FallbackMachine.TestCase
+TestInvariants.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
