@@ -27,9 +27,9 @@ from fallback_plugin.fallback.effects import (
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.policy import action_for
 from fallback_plugin.fallback.redirect import choose_model, undo_unless_taken
-from fallback_plugin.fallback.session import Attempt, Session, Turn, same_model
+from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
 from fallback_plugin.fallback.state import FallbackState
-from fallback_plugin.fallback.switching import Context, Switching, first_token_timer
+from fallback_plugin.fallback.switching import Context, Switching, first_token_timer, stopped_by_user
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -152,7 +152,7 @@ class Engine:
         elif self._is_own_resend(turn, message):
             turn.message_id, turn.created_at, turn.user = message.id, message.created_at, message
             turn.attempt.begun = True
-        elif message.created_at < turn.created_at:
+        elif message.id in session.past or message.created_at < turn.created_at:
             pass  # hosts publish older messages again
         elif turn.running and not turn.cancelled:
             session.queued = message
@@ -193,14 +193,22 @@ class Engine:
         attempt.begun = True
         if message.error is not None:
             return self._message_error(session, turn, attempt, message.error, now)
-        if attempt is not turn.attempt or attempt.failed or turn.cancelled:
+        if attempt is not turn.attempt or turn.cancelled:
             return []
         if message.completed:
-            return [StopTimer(session.id, "first_token")]
-        if new_step:
+            return self._completed(session, turn, attempt, message)
+        if new_step and not attempt.failed:
             attempt.silent = True
             return first_token_timer(session, attempt, self.settings)
         return []
+
+    def _completed(
+        self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage
+    ) -> list[Effect]:
+        """Note that a step ended; an abort ends a retry wait's without a finish and without an error."""
+        if attempt.retrying and message.finish is None and not session.ledger.aborted(attempt.number):
+            return self._cancel(session, turn, "stopped in a retry wait, and not by us")
+        return [StopTimer(session.id, "first_token")]
 
     def _turn_of(self, session: Session, message: AssistantMessage, now: float) -> Turn | None:
         """Return the turn a message answers, None if that is over; a queued message's turn begins with it."""
@@ -232,10 +240,11 @@ class Engine:
 
     def _status(self, session: Session, event: events.SessionStatus, now: float) -> list[Effect]:
         turn = session.turn
-        if turn is None or event.status == "idle":
+        if turn is None or turn.cancelled or event.status == "idle":
             return []
         turn.running = True
         attempt = turn.attempt
+        attempt.retrying = event.status == "retry" and attempt.begun
         if event.status == "busy":
             waiting = attempt.silent and attempt.begun and not attempt.failed and session.switch is None
             return first_token_timer(session, attempt, self.settings) if waiting else []
@@ -248,9 +257,7 @@ class Engine:
             failure = failure.waiting(wait_s)
         return [
             StopTimer(session.id, "first_token"),
-            *self._failed(
-                session, turn, attempt, failure, now, in_retry_wait=True, retried=event.attempt > 1
-            ),
+            *self._failed(session, turn, attempt, failure, now, run="waiting", retried=event.attempt > 1),
         ]
 
     def _idle(self, session: Session, sequence: int | None) -> list[Effect]:
@@ -260,9 +267,9 @@ class Engine:
             switch.idles.append(sequence)
         if turn is None:
             return []
-        if switch is not None and switch.in_retry_wait and len(switch.idles) > 1 and not turn.attempt.begun:
+        if switch is not None and stopped_by_user(switch) and not turn.attempt.begun:
             return self._cancel(session, turn, "an idle more than our abort accounts for")
-        if switch is None and not turn.awaiting_result:
+        if (switch is None or switch.turn is not turn) and not turn.awaiting_result:
             turn.running = False
             return [StopTimer(session.id, "first_token")]
         return []
@@ -273,7 +280,7 @@ class Engine:
             return []
         attempt, switch = turn.attempt, session.switch
         if switch is not None and attempt is switch.failed_attempt:
-            switch.in_retry_wait = False
+            switch.run = "running" if error.is_abort and switch.run != "over" else "over"
         if error.is_abort:
             late = session.ledger.may_still_report(now)
             return [] if late else self._foreign_abort(session, turn, attempt, now)
@@ -316,7 +323,7 @@ class Engine:
         if session is None or turn is None or turn.attempt.number != fired.attempt or not turn.attempt.silent:
             return []
         failure = Failure(kind="timeout", evidence="no first token")
-        return self._failed(session, turn, turn.attempt, failure, now)
+        return self._failed(session, turn, turn.attempt, failure, now, run="running")
 
     def _failed(
         self,
@@ -326,7 +333,7 @@ class Engine:
         failure: Failure,
         now: float,
         *,
-        in_retry_wait: bool = False,
+        run: RunState = "over",
         retried: bool = False,
     ) -> list[Effect]:
         """Answer a failure once. ``retried`` says that the host has asked the model again already."""
@@ -346,7 +353,7 @@ class Engine:
         context = self._context(session, now)
         if not context.chain:
             return self._no_chain(session, attempt, failure)
-        return self.switching.begin(session, turn, failure, context, in_retry_wait=in_retry_wait)
+        return self.switching.begin(session, turn, failure, context, run=run)
 
     def _no_chain(self, session: Session, attempt: Attempt, failure: Failure) -> list[Effect]:
         if session.no_chain_said:

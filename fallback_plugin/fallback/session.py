@@ -1,8 +1,9 @@
 """What the engine knows of one session: its turn, the attempts at it, and a switch under way."""
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 from fallback_plugin.events import AssistantMessage, UserMessage
 from fallback_plugin.fallback.classify import Failure
@@ -17,6 +18,11 @@ def same_model(one: ModelRef, other: ModelRef) -> bool:
     return (one.provider, one.model) == (other.provider, other.model)
 
 
+PAST_TURNS: Final = 8
+
+RunState: TypeAlias = Literal["waiting", "running", "over"]
+
+
 @dataclass(slots=True)
 class Attempt:
     """One model's try at a turn; it may take several steps, each an assistant message of its own.
@@ -27,6 +33,7 @@ class Attempt:
     Attributes:
         begun: the host has shown that it works on this attempt.
         silent: the present step has produced nothing yet.
+        retrying: the host waits to ask the model again.
         answered: some step has produced content.
     """
 
@@ -34,6 +41,7 @@ class Attempt:
     model: ModelRef
     begun: bool = True
     silent: bool = True
+    retrying: bool = False
     answered: bool = False
     failed: bool = False
 
@@ -77,8 +85,10 @@ class Turn:
 class Switch:
     """A failure being answered: leave an attempt's model for the plan's.
 
-    ``attempt`` is the one dispatched, None until then. ``idles`` are the sequences of the idles since the
-    failure was seen: in a retry wait every abort makes exactly one, ours and anybody else's.
+    Attributes:
+        run: how the failed run stood when its failure was seen: waiting to retry, running, or over.
+        attempt: the one dispatched, None until then.
+        idles: the sequences of the idles since the failure was seen.
     """
 
     turn: Turn
@@ -86,7 +96,7 @@ class Switch:
     failure: Failure
     failed_attempt: Attempt
     usable_at: float
-    in_retry_wait: bool
+    run: RunState
     phase: Literal["aborting", "reading", "dispatching"] = "aborting"
     idles: list[int | None] = field(default_factory=list)
     attempt: Attempt | None = None
@@ -111,7 +121,8 @@ class Redirect:
 class Session:
     """Everything about one session; sessions share nothing.
 
-    ``queued`` is a message that arrived while a turn was running.
+    ``queued`` is a message that arrived while a turn was running; ``past`` holds the ids of the latest turns,
+    since a host publishes their messages again, and renews their times when it runs them again.
     """
 
     id: str
@@ -122,6 +133,7 @@ class Session:
     switch: Switch | None = None
     redirect: Redirect | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
+    past: deque[str] = field(default_factory=lambda: deque(maxlen=PAST_TURNS))
     attempts: int = 0
     last_seen: float = 0.0
     no_chain_said: bool = False
@@ -134,6 +146,8 @@ class Session:
     def begin_turn(self, message: UserMessage) -> Turn:
         """Make a message of the user's the turn under way."""
         self.queued = None
+        if self.turn is not None:
+            self.past.append(self.turn.message_id)
         self.turn = Turn(
             message_id=message.id,
             created_at=message.created_at,

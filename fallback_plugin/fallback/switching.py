@@ -4,7 +4,9 @@ Each step returns effects and ends with a mark on the session or with `Switching
 leaves a session in flight.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import Chain
@@ -24,12 +26,16 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
-from fallback_plugin.fallback.session import Attempt, Session, Switch, Turn
+from fallback_plugin.fallback.session import Attempt, RunState, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Refusal
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import ModelSettings, Settings
 from fallback_plugin.wire.toast import Toast as ToastBody
+
+IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 2, "over": 3}
+"""Idles a failed run and our abort of it make together (OpenCode 1.18.33, 174 runs): the abort of a retry
+wait makes one, that of a running request two; a run that failed for good makes two before the abort's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Switching:
         self.in_flight = RetryInFlight()
 
     def begin(
-        self, session: Session, turn: Turn, failure: Failure, context: Context, *, in_retry_wait: bool
+        self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
     ) -> list[Effect]:
         """Answer the failure of the turn's attempt: stop its run, or say that no model is left."""
         attempt = turn.attempt
@@ -74,7 +80,7 @@ class Switching:
             failure=failure,
             failed_attempt=attempt,
             usable_at=usable_at,
-            in_retry_wait=in_retry_wait,
+            run=run,
         )
         session.ledger.open(attempt.number, context.now)
         return [
@@ -95,7 +101,7 @@ class Switching:
             switch.failed_attempt.failed = False
             return self._give_up(session, switch, f"the host did not stop its run: {outcome.reason}", context)
         receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
-        if users_abort(switch, receipt):
+        if stopped_by_user(switch, receipt):
             switch.turn.cancelled = True
         return self._dispatch(session, switch, context)
 
@@ -135,8 +141,10 @@ class Switching:
         dropped = switch.replay.dropped if switch.replay else frozenset()
         self.release(session)
         if reason is not None:
-            mine = session.turn is switch.turn and not refused
-            return self._stop(session, attempt, reason, context) if mine else []
+            newer = session.turn if session.turn is not switch.turn else None
+            if refused or (newer is not None and newer.running):
+                return []  # nothing was begun, or what runs is the user's newer turn
+            return self._stop(session, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
         effects: list[Effect] = [Record(session.id, "dispatched", f"{attempt.model}: {accepted}")]
         if not attempt.answered:
@@ -192,7 +200,7 @@ class Switching:
             session.state.commit(switch.plan, usable_at=switch.usable_at)
         self.release(session)
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
-        return self.begin(session, switch.turn, refused, context, in_retry_wait=False)
+        return self.begin(session, switch.turn, refused, context, run="over")
 
     def _stop(self, session: Session, attempt: Attempt, reason: str, context: Context) -> list[Effect]:
         session.ledger.open(attempt.number, context.now)
@@ -215,17 +223,15 @@ class Switching:
         ]
 
 
-def users_abort(switch: Switch, receipt: Receipt) -> bool:
+def stopped_by_user(switch: Switch, receipt: Receipt | None = None) -> bool:
     """Tell whether somebody else aborted the session while we did.
 
-    Measured on OpenCode 1.18.33: in a retry wait, and only there, every abort emits exactly one idle, before
-    its own answer. An idle that came before our call was sent is another's, and so is each past the first.
+    Every abort makes idles of its own (`IDLES`), all of them before its answer. One that came before our call
+    was sent, to a run that was not over by itself, is another's; and so is one more than ours accounts for.
     """
-    if not switch.in_retry_wait:
-        return False
-    sent_after = receipt.sent_after
+    sent_after = receipt.sent_after if receipt else None
     early = sent_after is not None and any(idle is not None and idle <= sent_after for idle in switch.idles)
-    return early or len(switch.idles) > 1
+    return (early and switch.run != "over") or len(switch.idles) > IDLES[switch.run]
 
 
 def first_token_timer(session: Session, attempt: Attempt, settings: Settings) -> list[Effect]:

@@ -101,7 +101,7 @@ def read_history(source: object) -> list[StoredMessage]:
         try:
             info = read_message(required_object(entry, "info"))
             parts = tuple(read_part(part) for part in entry.get("parts") or [])
-        except (WireError, AttributeError):
+        except (WireError, AttributeError, TypeError):
             continue
         history.append(StoredMessage(info=info, parts=parts))
     return history

@@ -2,11 +2,12 @@
 
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fallback_plugin.events import Event
+from fallback_plugin.events import Event, MessageUpdated, UserMessage
 from fallback_plugin.fallback.effects import (
     Abort,
     Effect,
@@ -24,6 +25,8 @@ from fallback_plugin.model_ref import ModelRef
 from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
 from tests.fallback.stage import PRIMARY
 from tests.fallback.stage import settings as chain_settings
+
+pytestmark = pytest.mark.timeout(120)
 
 C: Final = ModelRef("fake", "c")
 MAX_ATTEMPTS: Final = 3
@@ -49,6 +52,7 @@ class FallbackMachine(RuleBasedStateMachine):
         self.dispatched: list[Prompt] = []
         self.toasts: list[tuple[str, str]] = []
         self.content_of: set[ModelRef] = set()
+        self.known_turn = ""
 
     @property
     def now(self) -> float:
@@ -78,7 +82,7 @@ class FallbackMachine(RuleBasedStateMachine):
         assert not self.told_of_stop
         if prompt.body.message_id is not None:
             assert prompt.body.parts == ()
-            assert prompt.body.message_id == self.host.turns[-1]
+            assert prompt.body.message_id == self.known_turn
         assert prompt.body.agent == "build"
         self.dispatched.append(prompt)
         turn = self.host.turns[-1]
@@ -134,6 +138,8 @@ class FallbackMachine(RuleBasedStateMachine):
     def deliver(self) -> None:
         news = self.host.delivery.popleft()
         if isinstance(news, Event):
+            if isinstance(news, MessageUpdated) and isinstance(news.message, UserMessage):
+                self.known_turn = max(self.known_turn, news.message.id)
             part = getattr(news, "part", None)
             if part is not None and part.type in {"text", "tool"}:
                 self.content_of |= {run.model for run in self.host.runs}
@@ -188,7 +194,7 @@ class FallbackMachine(RuleBasedStateMachine):
 
 TestInvariants = FallbackMachine.TestCase
 TestInvariants.settings = settings(
-    max_examples=150,
+    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -1,5 +1,7 @@
 """What the person at the screen reads."""
 
+from datetime import datetime
+
 import pytest
 
 from fallback_plugin.fallback import toasts
@@ -69,10 +71,12 @@ def test_exhaustion_gives_every_model_its_reason_in_the_order_of_trying() -> Non
     ]
 
 
-def test_exhaustion_names_the_model_that_opens_first() -> None:
-    toast = toasts.exhausted({FAILED: LIMITED}, {FAILED: 7200.0, NEXT: 3600.0})
+def test_exhaustion_names_the_model_that_opens_first_and_when_by_the_clock_on_the_wall() -> None:
+    half_past_two = datetime(2026, 11, 27, 14, 30).astimezone().timestamp()
 
-    assert toast.message.splitlines()[-1].startswith("First to open: openai/gpt:high at ")
+    toast = toasts.exhausted({FAILED: LIMITED}, {FAILED: half_past_two + 3600, NEXT: half_past_two})
+
+    assert toast.message.splitlines()[-1] == "First to open: openai/gpt:high at 14:30."
 
 
 def test_exhaustion_is_an_error_and_stays_longest() -> None:
