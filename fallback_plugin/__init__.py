@@ -4,10 +4,12 @@ The names below are the whole public surface for plugin authors; they are import
 starting a bridge costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from __future__ import annotations
 
+TYPE_CHECKING = False  # as in typing, whose import costs as much as the rest of the bridge's handshake
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from fallback_plugin.errors import FallbackPluginError
     from fallback_plugin.hookspecs import hookimpl
     from fallback_plugin.host_client import HostClient
@@ -33,4 +35,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 -- the protocol of a module's
     """Import a public name from its home."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 -- nor is this needed before a name is asked for
+
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import pytest
 
 from tests.loopback.opencode_binary import find_opencode
+
+if TYPE_CHECKING:
+    from tests.scheduling import RealHostInTurn
 
 _REAL_HOST_LIMIT_S: Final = 60
 
@@ -21,14 +24,18 @@ def opencode_binary() -> Path:
     return find_opencode() or _missing("OpenCode does not run here: scripts/test installs it with npm")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests of the real host their time limit, and one worker that begins with them."""
-    for item in items:
-        if item.get_closest_marker("real_host"):
-            item.add_marker(pytest.mark.xdist_group("real_host"))
-            if not item.get_closest_marker("timeout"):
-                item.add_marker(pytest.mark.timeout(_REAL_HOST_LIMIT_S))
-    items.sort(key=lambda item: item.get_closest_marker("real_host") is None)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give a test of the real host its time limit."""
+    if item.get_closest_marker("real_host") and not item.get_closest_marker("timeout"):
+        item.add_marker(pytest.mark.timeout(_REAL_HOST_LIMIT_S))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "RealHostInTurn":
+    """Decide which worker gets which test."""
+    from tests.scheduling import RealHostInTurn  # noqa: PLC0415 -- xdist need not be installed
+
+    return RealHostInTurn(config, log)
 
 
 def _missing(reason: str) -> NoReturn:

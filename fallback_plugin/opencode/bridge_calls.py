@@ -1,0 +1,88 @@
+"""The calls of a host behind the bridge: each is one ``host/call`` that JavaScript carries out."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fallback_plugin.errors import HostCallError, HostCallTimeoutError, ProtocolError, WireError
+from fallback_plugin.events import StoredMessage
+from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
+from fallback_plugin.opencode.answers import FIRST_FAILURE, read_session, refusal_text
+from fallback_plugin.opencode.json_rpc import Peer
+from fallback_plugin.wire.fields import integer, optional_object
+from fallback_plugin.wire.message import read_history
+from fallback_plugin.wire.prompt import Prompt, write_prompt
+from fallback_plugin.wire.toast import Toast, write_toast
+
+DEADLINES_S: Final[Mapping[str, float]] = {
+    "session.abort": 10.0,
+    "session.promptAsync": 10.0,
+    "session.messages": 10.0,
+    "session.revert": 10.0,
+    "session.get": 3.0,
+    "tui.showToast": 3.0,
+}
+"""How long the host may take for each call."""
+
+
+class BridgeCalls:
+    """Implements `HostCalls` over a JSON-RPC peer."""
+
+    def __init__(self, peer: Peer, *, kind: HostKind, directory: str) -> None:
+        self._peer = peer
+        self._kind: HostKind = kind
+        self._directory = directory
+
+    @property
+    def kind(self) -> HostKind:
+        """How the host runs."""
+        return self._kind
+
+    @property
+    def directory(self) -> str:
+        """The project folder this host instance works in."""
+        return self._directory
+
+    async def abort(self, session_id: str) -> Receipt:
+        """Stop the session's run. The host answers once the run is over."""
+        return _receipt(await self._call("session.abort", {"sessionID": session_id}))
+
+    async def session(self, session_id: str) -> SessionInfo:
+        """Look one session up."""
+        result = await self._call("session.get", {"sessionID": session_id})
+        try:
+            return read_session(optional_object(result, "data") or {})
+        except WireError as error:
+            raise HostCallError(f"session.get: {error}") from error
+
+    async def messages(self, session_id: str) -> list[StoredMessage]:
+        """Return the session's history, oldest first."""
+        return read_history((await self._call("session.messages", {"sessionID": session_id})).get("data"))
+
+    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+        """Hand a prompt in; success means accepted, not that it runs."""
+        arguments = {"sessionID": session_id, "body": write_prompt(prompt)}
+        return _receipt(await self._call("session.promptAsync", arguments))
+
+    async def toast(self, toast: Toast) -> None:
+        """Show a note; the bridge keeps it until somebody can see it."""
+        await self._call("tui.showToast", {"body": write_toast(toast)})
+
+    async def _call(self, call: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        params = {"call": call, "arguments": arguments}
+        deadline_s = DEADLINES_S[call]
+        try:
+            result = await self._peer.request("host/call", params, deadline_s=deadline_s)
+        except TimeoutError:
+            raise HostCallTimeoutError(f"{call}: no answer from OpenCode within {deadline_s:g} s") from None
+        except ProtocolError as error:
+            raise HostCallError(f"{call}: {error}") from error
+        if not isinstance(result, dict) or (status := integer(result, "status")) is None:
+            raise HostCallError(f"{call}: the bridge answered without a status")
+        if status >= FIRST_FAILURE:
+            reason = refusal_text(status, result.get("data"))
+            raise HostCallError(f"{call}: {reason} (HTTP {status})", status=status)
+        return result
+
+
+def _receipt(result: Mapping[str, Any]) -> Receipt:
+    return Receipt(sent_after=integer(result, "sentAfter"), answered_after=integer(result, "answeredAfter"))

@@ -1,0 +1,240 @@
+"""OpenCode's calls over HTTP, for hosts that listen: ``opencode serve`` and ``opencode --port``."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx2
+from anyio import fail_after
+
+from fallback_plugin.errors import HostCallError, HostCallTimeoutError, WireError
+from fallback_plugin.events import SessionStatus, StoredMessage
+from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.opencode.answers import FIRST_FAILURE, failure_text, read_session, refusal_text
+from fallback_plugin.opencode.event_stream import open_events
+from fallback_plugin.wire.event import read_event
+from fallback_plugin.wire.fields import Json
+from fallback_plugin.wire.message import read_history
+from fallback_plugin.wire.prompt import Prompt, write_prompt
+from fallback_plugin.wire.toast import Toast, write_toast
+
+DEFAULT_USER: Final = "opencode"
+"""The user name OpenCode asks for unless ``OPENCODE_SERVER_USERNAME`` names another."""
+
+_CONNECT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """How long the host may take for a call, in seconds, from the first byte sent to the last one read.
+
+    The first call for a folder loads its configuration and plugins; ``boot_s`` is for those.
+    """
+
+    change_s: float = 10.0
+    history_s: float = 10.0
+    lookup_s: float = 3.0
+    toast_s: float = 3.0
+    boot_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a server says about itself."""
+
+    healthy: bool
+    version: str
+
+
+@asynccontextmanager
+async def connect(
+    url: str,
+    *,
+    directory: str,
+    password: str | None = None,
+    user: str = DEFAULT_USER,
+    deadlines: Deadlines | None = None,
+) -> AsyncIterator["OpenCodeHttpClient"]:
+    """Open a client for the server at ``url`` and one of its project folders.
+
+    Nothing is sent before the first call. A user and password inside the URL count unless ``password`` is
+    given, and are taken out of it, since URLs are logged. Proxies of the environment are used, but not for
+    this machine.
+
+    Raises:
+        HostCallError: if ``url`` is not one of http or https with a host.
+    """
+    address = _address(url)
+    found = (user, password) if password is not None else (address.username or user, address.password)
+    async with httpx2.AsyncClient(
+        base_url=address.copy_with(username=None, password=None),
+        auth=httpx2.BasicAuth(*found) if found[1] else None,
+        headers={"x-opencode-directory": _header_text(directory)},
+        timeout=httpx2.Timeout(None, connect=_CONNECT_S),
+        trust_env=not _is_this_machine(address.host),
+    ) as http:
+        yield OpenCodeHttpClient(http, directory=directory, deadlines=deadlines or Deadlines())
+
+
+class OpenCodeHttpClient:
+    """Implements `HostCalls` over HTTP; made by `connect`.
+
+    Every call raises `HostCallError` with the host's own words and status, or `HostCallTimeoutError`.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, *, directory: str, deadlines: Deadlines) -> None:
+        self._http = http
+        self._directory = directory
+        self._deadlines = deadlines
+
+    @property
+    def kind(self) -> HostKind:
+        """How the host runs: a server this process is attached to."""
+        return "attach"
+
+    @property
+    def directory(self) -> str:
+        """The project folder whose sessions and events these are."""
+        return self._directory
+
+    async def health(self) -> Health:
+        """Ask the server whether it is well, and for its version."""
+        answer = await self._object("GET", "/global/health", self._deadlines.lookup_s)
+        return Health(answer.get("healthy") is True, str(answer.get("version", "")))
+
+    async def create_session(
+        self,
+        *,
+        title: str | None = None,
+        parent_id: str | None = None,
+        agent: str | None = None,
+        model: ModelRef | None = None,
+    ) -> SessionInfo:
+        """Create a session. One with a title of its own spares the host the request for one."""
+        body: dict[str, Any] = {"title": title, "parentID": parent_id, "agent": agent}
+        if model:
+            # Here the host spells the model's key `id`, and takes the variant inside.
+            body["model"] = {"id": model.model, "providerID": model.provider}
+            if model.variant:
+                body["model"]["variant"] = model.variant
+        body = {key: value for key, value in body.items() if value is not None}
+        return _session(await self._object("POST", "/session", self._deadlines.boot_s, body))
+
+    async def session(self, session_id: str) -> SessionInfo:
+        """Look one session up."""
+        return _session(await self._object("GET", _path(session_id), self._deadlines.lookup_s))
+
+    async def status(self) -> dict[str, SessionStatus]:
+        """Return what each session is doing that is not idle, by session id."""
+        answer = await self._object("GET", "/session/status", self._deadlines.lookup_s)
+        return {
+            session_id: status for session_id, raw in answer.items() if (status := _status(session_id, raw))
+        }
+
+    async def messages(self, session_id: str) -> list[StoredMessage]:
+        """Return the session's history, oldest first."""
+        return read_history(await self._call("GET", _path(session_id, "message"), self._deadlines.history_s))
+
+    async def abort(self, session_id: str) -> Receipt:
+        """Stop the session's run. The host answers once the run is over."""
+        await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
+        return Receipt()
+
+    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+        """Hand a prompt in; success means accepted, not that it runs."""
+        path = _path(session_id, "prompt_async")
+        await self._call("POST", path, self._deadlines.change_s, write_prompt(prompt))
+        return Receipt()
+
+    async def revert(self, session_id: str, message_id: str) -> None:
+        """Hide a message and all after it; the next prompt deletes them. Refused while the session runs."""
+        path = _path(session_id, "revert")
+        await self._call("POST", path, self._deadlines.change_s, {"messageID": message_id})
+
+    async def toast(self, toast: Toast) -> None:
+        """Show a note to everybody attached to this folder. The host accepts it also when nobody is."""
+        await self._call("POST", "/tui/show-toast", self._deadlines.toast_s, write_toast(toast))
+
+    def events(self, *, heartbeats: bool = False) -> AbstractAsyncContextManager[AsyncIterator[Json]]:
+        """Listen to the folder's events; see `open_events`."""
+        return open_events(self._http, heartbeats=heartbeats)
+
+    async def _object(
+        self, method: str, path: str, deadline_s: float, body: Mapping[str, Any] | None = None
+    ) -> Json:
+        answer = await self._call(method, path, deadline_s, body)
+        if not isinstance(answer, dict):
+            raise HostCallError(f"{method} {path}: expected an object, got {type(answer).__name__}")
+        return answer
+
+    async def _call(
+        self, method: str, path: str, deadline_s: float, body: Mapping[str, Any] | None = None
+    ) -> object:
+        """Make a call and return the JSON of its answer, None for one without a body."""
+        where = f"{method} {path}"
+        try:
+            with fail_after(deadline_s):
+                response = await self._http.request(method, path, json=body)
+        except (TimeoutError, httpx2.TimeoutException):
+            raise HostCallTimeoutError(f"{where}: no answer from OpenCode within {deadline_s:g} s") from None
+        except httpx2.HTTPError as error:
+            raise HostCallError(f"{where}: {self._http.base_url}: {failure_text(error)}") from error
+        status, answer = response.status_code, _json(response)
+        if status >= FIRST_FAILURE:
+            raise HostCallError(f"{where}: {refusal_text(status, answer)} (HTTP {status})", status=status)
+        if answer is None and response.content:
+            # The host answers paths it does not know with its web page.
+            raise HostCallError(f"{where}: the answer is not JSON; is this OpenCode?", status=status)
+        return answer
+
+
+def _address(url: str) -> httpx2.URL:
+    try:
+        address = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise HostCallError(f"this is no URL of a server: {error}") from None
+    if address.scheme not in {"http", "https"} or not address.host:
+        raise HostCallError("the URL of a server begins with http:// or https:// and names a host")
+    return address
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _header_text(directory: str) -> str:
+    """Encode a folder's path: OpenCode reads the raw header as Latin-1 and undoes one percent-encoding."""
+    return quote(directory, safe="/")
+
+
+def _path(session_id: str, call: str = "") -> str:
+    return "/session/" + quote(session_id, safe="") + (f"/{call}" if call else "")
+
+
+def _session(raw: Json) -> SessionInfo:
+    try:
+        return read_session(raw)
+    except WireError as error:
+        raise HostCallError(f"the host's answer is no session: {error}") from error
+
+
+def _status(session_id: str, raw: object) -> SessionStatus | None:
+    try:
+        event = read_event({"type": "session.status", "properties": {"sessionID": session_id, "status": raw}})
+    except WireError:
+        return None
+    return event if isinstance(event, SessionStatus) else None
+
+
+def _json(response: httpx2.Response) -> object:
+    try:
+        return response.json()
+    except ValueError:
+        return None

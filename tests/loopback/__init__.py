@@ -1,0 +1,1 @@
+"""Real counterparts on loopback: a scripted model provider and a real, isolated OpenCode."""

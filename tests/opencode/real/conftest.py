@@ -1,0 +1,64 @@
+"""Real OpenCode servers for the tests of this folder, and their logs in the report of a failed test."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.loopback.opencode_home import OpenCodeHome
+from tests.loopback.opencode_server import OpenCodeServer
+from tests.loopback.provider import ScriptedProvider
+
+
+class StartServer(Protocol):
+    """Start a server with the plugin installed; it is stopped with the test module."""
+
+    def __call__(
+        self,
+        *,
+        models: Mapping[str, Sequence[str]],
+        settings: str,
+        config: Mapping[str, Any] | None = None,
+        prepare: Callable[[OpenCodeHome], None] | None = None,
+    ) -> OpenCodeServer: ...
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def start_server(
+    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path, provider: ScriptedProvider
+) -> Iterator[StartServer]:
+    with ExitStack() as running:
+
+        def start(
+            *,
+            models: Mapping[str, Sequence[str]],
+            settings: str,
+            config: Mapping[str, Any] | None = None,
+            prepare: Callable[[OpenCodeHome], None] | None = None,
+        ) -> OpenCodeServer:
+            home = OpenCodeHome(tmp_path_factory.mktemp("opencode"), provider, models, config)
+            home.install_plugin(settings)
+            if prepare:
+                prepare(home)
+            return running.enter_context(OpenCodeServer(opencode_binary, home))
+
+        yield start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    server = item.funcargs.get("server")
+    if report.failed and isinstance(server, OpenCodeServer):
+        report.sections.append(("logs of OpenCode", server.home.logs()))
+    return report

@@ -1,0 +1,106 @@
+from typing import Any
+
+import pytest
+
+from fallback_plugin.errors import WireError
+from fallback_plugin.hookspecs import PermissionRequest, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.opencode.bridge_questions import QUESTIONS, questions_for, session_of
+
+TOOL = {"sessionID": "ses_1", "callID": "call_1", "tool": "read", "args": {"path": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "arguments"),
+    [
+        (
+            "chat.message",
+            {
+                "sessionID": "ses_1",
+                "messageID": "msg_1",
+                "agent": "build",
+                "model": {"providerID": "p", "modelID": "m"},
+                "variant": "high",
+            },
+            {
+                "request": PromptRequest(
+                    session_id="ses_1", message_id="msg_1", agent="build", model=ModelRef("p", "m", "high")
+                )
+            },
+        ),
+        ("chat.message", {"sessionID": "ses_1"}, {"request": PromptRequest(session_id="ses_1")}),
+        ("experimental.chat.messages.transform", {"messages": [{"info": {}}]}, {"messages": [{"info": {}}]}),
+        ("experimental.chat.messages.transform", {}, {"messages": []}),
+        (
+            "tool.execute.before",
+            TOOL,
+            {"call": ToolCall(session_id="ses_1", call_id="call_1", tool="read", args={"path": "a"})},
+        ),
+        (
+            "tool.execute.after",
+            {**TOOL, "title": "t", "output": "o", "metadata": {"n": 1}},
+            {
+                "call": ToolCall(session_id="ses_1", call_id="call_1", tool="read", args={"path": "a"}),
+                "result": ToolResult(title="t", output="o", metadata={"n": 1}),
+            },
+        ),
+        (
+            "permission.ask",
+            {"id": "per_1", "sessionID": "ses_1", "type": "bash", "title": "Run", "pattern": ["ls", 3]},
+            {
+                "request": PermissionRequest(
+                    id="per_1", session_id="ses_1", type="bash", title="Run", pattern=("ls",)
+                )
+            },
+        ),
+    ],
+)
+def test_a_question_becomes_the_arguments_of_its_hook(
+    name: str, params: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    assert QUESTIONS[name].read(params) == arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "result"),
+    [
+        ("chat.message", ModelRef("p", "m"), {"model": {"providerID": "p", "modelID": "m"}}),
+        (
+            "chat.message",
+            ModelRef("p", "m", "low"),
+            {"model": {"providerID": "p", "modelID": "m"}, "variant": "low"},
+        ),
+        ("experimental.chat.messages.transform", ({"info": {}},), {"messages": [{"info": {}}]}),
+        ("tool.execute.before", {"path": "b"}, {"args": {"path": "b"}}),
+        (
+            "tool.execute.after",
+            ToolResult(title="t", output="o"),
+            {"title": "t", "output": "o", "metadata": {}},
+        ),
+        ("permission.ask", "deny", {"status": "deny"}),
+    ],
+)
+def test_an_answer_becomes_the_result_the_host_understands(
+    name: str, answer: object, result: dict[str, Any]
+) -> None:
+    assert QUESTIONS[name].write(answer) == result
+
+
+@pytest.mark.parametrize(
+    "name", ["chat.message", "tool.execute.before", "tool.execute.after", "permission.ask"]
+)
+def test_a_question_about_no_session_is_refused(name: str) -> None:
+    with pytest.raises(WireError, match="field"):
+        QUESTIONS[name].read({})
+
+
+def test_a_host_is_asked_only_what_some_plugin_answers() -> None:
+    assert questions_for(frozenset({"tool_after", "chat_message", "model_attempt_failed"})) == [
+        "chat.message",
+        "tool.execute.after",
+    ]
+
+
+def test_a_history_question_belongs_to_the_session_of_its_messages_if_told() -> None:
+    assert session_of({"sessionID": "ses_1"}) == "ses_1"
+    assert session_of({"messages": []}) is None

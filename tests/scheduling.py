@@ -1,0 +1,19 @@
+"""Which tests share a worker when pytest-xdist runs several."""
+
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it carries no types
+
+REAL_HOST_FOLDER: Final = "tests/opencode/real/"
+
+
+class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
+    """Keep all tests of the real host on one worker, one after the other, and begin with them.
+
+    Their time is the host's, not the processor's, so the other workers do the rest meanwhile. The mark
+    `xdist_group` would say the same, but xdist 3.8 cannot act on it under pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        # Scopes are handed out largest first; every other test is a scope of its own.
+        return REAL_HOST_FOLDER if nodeid.startswith(REAL_HOST_FOLDER) else nodeid
