@@ -21,6 +21,7 @@ from fallback_plugin.opencode.json_rpc import INVALID_PARAMS, METHOD_NOT_FOUND, 
 from fallback_plugin.opencode.stdio import FdReceiveStream, FdSendStream, claim_stdout
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
+from fallback_plugin.settings.environment import blocked_names
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import integer, optional_object, text
 from fallback_plugin.wire.toast import Toast
@@ -97,7 +98,9 @@ class Bridge:
             greeting.bridge_version,
         )
         chosen = self._settings.plugins
-        errors = self._plugins.load(dirs=chosen.dirs, block=chosen.block)
+        # The variable is a person's way out when the files are broken: it counts whatever they hold.
+        block = {*chosen.block, *blocked_names(self._environ)}
+        errors = self._plugins.load(dirs=chosen.dirs, block=block)
         if errors:
             self._toast("Plugins not loaded", "\n".join(str(error) for error in errors))
         tasks = self._running

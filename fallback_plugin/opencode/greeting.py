@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from fallback_plugin import __version__
 from fallback_plugin.errors import ProtocolError
 from fallback_plugin.host_client import HostKind
-from fallback_plugin.opencode.handshake import ADVICE, PROTOCOL_VERSION
+from fallback_plugin.opencode import ADVICE, PROTOCOL_VERSION
 from fallback_plugin.wire.fields import optional_object, text
 
 _PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602

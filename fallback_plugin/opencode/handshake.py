@@ -7,13 +7,12 @@ import os
 import sys
 
 from fallback_plugin import __version__
+from fallback_plugin.opencode import ADVICE
 
-PROTOCOL_VERSION = 1
 EXIT_REFUSED = 2
 """Exit status when the host does not speak our protocol."""
 
 LONGEST_FIRST_LINE = 1024 * 1024
-ADVICE = "Run 'fallback-plugin install opencode' and restart OpenCode."
 
 USUAL_START = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,'
 """How our own bridge file begins its first line."""

@@ -201,9 +201,13 @@ class Toasts {
     return !this.#seen
   }
 
-  show(body) {
+  async show(body) {
     if (this.keep(body)) return
-    Promise.resolve(this.#client.tui.showToast({ body })).catch(() => {})
+    try {
+      await this.#client.tui.showToast({ body })
+    } catch {
+      // nobody to show it to
+    }
   }
 
   say(message, variant = "warning") {
@@ -323,8 +327,9 @@ class Bridge {
 
   #request(method, params, onAnswer) {
     const id = this.#nextId++
+    const line = this.#line({ id, method, params })
     this.#open.set(id, onAnswer)
-    this.#child?.write(this.#line({ id, method, params }))
+    this.#child?.write(line)
     return id
   }
 
@@ -346,7 +351,7 @@ class Bridge {
       this.#open.delete(id)
       answered?.(message)
     } else if (method === "subscribe") this.#subscribed(params)
-    else if (id !== undefined) this.#answer(child, message)
+    else if (id !== undefined) this.#answer(child, message).catch(() => {}) // left to Python's deadline
   }
 
   #greeted({ result, error }) {
@@ -354,7 +359,9 @@ class Bridge {
       this.#phase = "loading"
       return
     }
-    const found = error?.message ?? `it speaks protocol ${result?.protocolVersion}, this bridge ${PROTOCOL_VERSION}`
+    const found =
+      error?.message ??
+      `the installed package speaks protocol ${result?.protocolVersion}, this bridge file ${PROTOCOL_VERSION}`
     this.#giveUp(`Off: ${found}. Run "fallback-plugin install opencode" and restart OpenCode.`)
   }
 

@@ -92,6 +92,11 @@ def test_a_host_that_leaves_before_its_first_line_is_no_error(bridge: BridgeProc
     assert bridge.leave() == 0
 
 
+def test_a_host_may_leave_while_plugins_are_loaded(bridge: BridgeProcess) -> None:
+    bridge.greet()
+    assert bridge.leave() == 0
+
+
 def test_the_end_of_input_ends_the_process(bridge: BridgeProcess) -> None:
     ready(bridge)
     bridge.write(b'{"jsonrpc":"2.0","method":"ev')
@@ -170,9 +175,10 @@ def test_a_file_that_is_broken_from_the_start_is_said_and_does_not_stop_the_brid
     write_user_file(home, "max_attempts == 3\n")
     bridge.greet()
     broken = bridge.toast()
-    bridge.until("subscribe")
+    subscribed = bridge.until("subscribe")["params"]
     assert "fallback.toml:1:" in broken
     assert "defaults are used" in broken
+    assert subscribed == {"events": [], "questions": []}, "FALLBACK_PLUGIN_BLOCK counts all the same"
 
 
 def test_plugins_that_cannot_be_loaded_are_named_in_one_toast(bridge: BridgeProcess, home: Path) -> None:
