@@ -52,7 +52,7 @@ def bridge_ms(python: Path, env: dict[str, str]) -> dict[str, float]:
     """Start the bridge once and return the milliseconds to its handshake and to its subscriptions."""
     began = time.perf_counter()
     with subprocess.Popen(
-        [python, "-P", "-m", "fallback_plugin", "bridge"],
+        [python, "-P", "-c", "from fallback_plugin.__main__ import main; main()", "bridge"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
