@@ -43,9 +43,9 @@ def install_wheel(root: Path) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return this environment with another home, and with bytecode written."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {name: value for name, value in kept.items() if not name.startswith("XDG_")} | {"HOME": str(home)}
+    """Return this environment with another home, no checkout on the path, and bytecode written."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "XDG_"))}
+    return kept | {"HOME": str(home)}
 
 
 def bridge_ms(python: Path, env: dict[str, str]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import pytest
+from hypothesis import settings
 
 from tests.loopback.opencode_binary import find_opencode
 
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
     from tests.scheduling import RealHostInTurn
 
 _REAL_HOST_LIMIT_S: Final = 60
+
+# The same examples in every run, so that a change is what turns a test red; HYPOTHESIS_PROFILE=search looks
+# for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("search", max_examples=2_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture
