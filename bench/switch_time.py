@@ -1,105 +1,182 @@
 """How long from the failing answer's last byte to the fallback's request, against a bare abort and prompt.
 
-Both run in the real OpenCode, in turn, on the same machine at the same time. Run it from the repository as
-``python -m bench.switch_time [turns]``.
+Both run in the real OpenCode, in turn, on the same machine at the same time. Some failures send a plugin no
+sign to act on, so that the bare probe never switches; ours is then held against the probe's time for a 429.
+Run it from the repository as ``python -m bench.switch_time [turns]``.
 """
 
 import os
-import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.loopback.opencode_binary import find_opencode
-from tests.loopback.opencode_home import OpenCodeHome
+from bench.real_host import home_with_file, home_with_ours, opencode
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import status, stream
+from tests.loopback.reply import Close, Data, Head, Reply, cut, error_object, status, stream
 
 BUDGET: Final = 1.5
-FAILURES: Final = (429, 401)
 WARM_UP_TURNS: Final = 2
+LIMIT_S: Final = 10.0
 PROBE: Final = Path(__file__).with_name("bare_probe.js")
-# Nothing cools, so that the failing model is asked in every turn.
-SETTINGS: Final = '[fallback]\ncooldown = 0\nfallback_models = ["fakeb/fallback-a"]\n'
+# Nothing cools by itself, so that one fallback serves any number of turns.
+SETTINGS: Final = """
+[fallback]
+cooldown = 0
+fallback_models = ["fakeb/fallback-a"]
+
+[agents.plan]
+fallback_models = ["fakeb/fails-as-well", "fakeb/fallback-b"]
+"""
 
 
-def home_of(root: Path, provider: ScriptedProvider) -> OpenCodeHome:
-    """Make an OpenCode home for this benchmark's models, without any plugin."""
-    return OpenCodeHome(root, provider, {"fake": [str(code) for code in FAILURES], "fakeb": ["fallback-a"]})
+@dataclass(frozen=True)
+class Kind:
+    """One kind of failure. ``name`` begins the names of its models, one a turn, since a failed one may cool.
+
+    ``failing`` is the model whose failure is measured, None for the primary, and ``saved_by`` the one that
+    answers. ``has_sign`` says whether the host shows the failure as a retry or an error.
+    """
+
+    name: str
+    reply: Reply
+    has_sign: bool = True
+    failing: str | None = None
+    saved_by: str = "fallback-a"
+    agent: str = "build"
+
+    def model(self, turn: int) -> str:
+        """Return the primary of a turn."""
+        return f"{self.name}-{turn}"
 
 
-def with_ours(root: Path, provider: ScriptedProvider) -> OpenCodeHome:
-    """Make an OpenCode home with the plugin, installed as a person does."""
-    home = home_of(root, provider)
-    home.install_plugin(SETTINGS)
-    return home
+KINDS: Final = (
+    Kind("429", status(429)),
+    Kind("429-for-an-hour", status(429, headers={"retry-after": "3600"})),
+    Kind("503", status(503)),
+    Kind("401", status(401)),
+    Kind("402", status(402)),
+    Kind("404", status(404)),
+    Kind("error-in-stream", error_object()),
+    Kind("429-twice", status(429), failing="fails-as-well", saved_by="fallback-b", agent="plan"),
+    Kind("cut-stream", cut("Half an "), has_sign=False),
+    Kind("empty-stop", stream(), has_sign=False),
+    Kind("done-only", (Head(), Data("[DONE]"), Close()), has_sign=False),
+)
+ANSWERS: Final = {"fallback-a": "Answer of a.", "fallback-b": "Answer of b."}
 
 
-def with_probe(root: Path, provider: ScriptedProvider) -> OpenCodeHome:
-    """Make an OpenCode home with the bare probe."""
-    home = home_of(root, provider)
-    home.plugin_file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(PROBE, home.plugin_file.parent)
-    return home
+@dataclass
+class Figures:
+    """What one plugin did about one kind: milliseconds, and requests to the failing model, of each turn.
+
+    ``never`` is set once a turn was not saved in time; the kind is not tried again then.
+    """
+
+    milliseconds: list[float] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
+    never: bool = False
+
+    @property
+    def median(self) -> float | None:
+        """The median time, None if a turn was not saved."""
+        return None if self.never else median(self.milliseconds)
+
+    def __str__(self) -> str:
+        """Write the median."""
+        return "never" if self.median is None else f"{self.median:.1f}"
 
 
-def switch_ms(server: OpenCodeServer, provider: ScriptedProvider, failure: int) -> float:
-    """Run one turn and return the milliseconds between the two requests."""
+def switch(
+    server: OpenCodeServer, provider: ScriptedProvider, kind: Kind, turn: int
+) -> tuple[float, int] | None:
+    """Run one turn; return the milliseconds between the two requests and how often the failing one came.
+
+    None if the turn was not saved within `LIMIT_S`.
+    """
     session = server.create_session()
     position = server.events.position
-    server.prompt(session, "Who answers?", f"fake/{failure}")
-    server.wait_for_answer(session, "Answer of a.", since=position)
-    failed = provider.requests(str(failure), session=session)[0].last_byte_at
-    assert failed is not None
-    return 1000 * (provider.requests("fallback-a", session=session)[0].arrived_at - failed)
+    server.prompt(session, "Who answers?", f"fake/{kind.model(turn)}", agent=kind.agent)
+    try:
+        server.wait_for_answer(session, ANSWERS[kind.saved_by], since=position, timeout_s=LIMIT_S)
+    except AssertionError:
+        server.abort(session)
+        return None
+    failed = provider.requests(kind.failing or kind.model(turn), session=session)
+    assert failed[0].last_byte_at is not None
+    (saved,) = provider.requests(kind.saved_by, session=session)
+    return 1000 * (saved.arrived_at - failed[0].last_byte_at), len(failed)
 
 
-def measure(turns: int) -> dict[tuple[int, str], list[float]]:
-    """Measure both plugins in turn, turn by turn."""
-    binary = find_opencode()
-    if binary is None:
-        sys.exit("error: OpenCode does not run here: scripts/test installs it")
-    provider = ScriptedProvider({str(code): [status(code)] for code in FAILURES})
-    provider.script("fallback-a", stream("Answer ", "of a."))
-    times: dict[tuple[int, str], list[float]] = {}
+def measure(turns: int) -> dict[tuple[str, str], Figures]:
+    """Measure both plugins in turn, kind by kind and turn by turn."""
+    binary = opencode()
+    every_turn = range(WARM_UP_TURNS + turns)
+    models = {
+        "fake": [kind.model(turn) for kind in KINDS for turn in every_turn],
+        "fakeb": ["fallback-a", "fails-as-well", "fallback-b"],
+    }
+    provider = ScriptedProvider({kind.model(turn): [kind.reply] for kind in KINDS for turn in every_turn})
+    provider.script("fails-as-well", status(429))
+    for model, text in ANSWERS.items():
+        provider.script(model, stream(text))
+    figures = {(kind.name, name): Figures() for kind in KINDS for name in ("bare", "ours")}
     with tempfile.TemporaryDirectory() as root, provider:
-        ours, probe = with_ours(Path(root, "ours"), provider), with_probe(Path(root, "bare"), provider)
-        with OpenCodeServer(binary, ours) as our_server, OpenCodeServer(binary, probe) as probe_server:
-            servers = {"ours": our_server, "bare": probe_server}
-            for turn in range(WARM_UP_TURNS + turns):
-                for failure in FAILURES:
-                    for name, server in servers.items():
-                        took = switch_ms(server, provider, failure)
-                        if turn >= WARM_UP_TURNS:
-                            times.setdefault((failure, name), []).append(took)
-    return times
+        ours = home_with_ours(Path(root, "ours"), provider, models, SETTINGS)
+        bare = home_with_file(Path(root, "bare"), provider, models, PROBE)
+        with OpenCodeServer(binary, bare) as bare_server, OpenCodeServer(binary, ours) as our_server:
+            servers = [("bare", bare_server), ("ours", our_server)]
+            for turn in every_turn:
+                servers.reverse()
+                for kind in KINDS:
+                    for name, server in servers:
+                        mine = figures[kind.name, name]
+                        if mine.never or (name == "bare" and not kind.has_sign):
+                            continue
+                        found = switch(server, provider, kind, turn)
+                        if found is None:
+                            mine.never = True
+                        elif turn >= WARM_UP_TURNS:
+                            mine.milliseconds.append(found[0])
+                            mine.asked.append(found[1])
+    return figures
 
 
 def main() -> int:
-    """Print the medians and their ratio; return 1 if one is over its budget."""
+    """Print the medians and their ratios; return 1 if one is over its budget or a turn was not saved."""
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
-    times = measure(turns)
+    figures = measure(turns)
+    limit = figures[KINDS[0].name, "bare"].median
+    assert limit is not None
     over = False
     print(
-        f"{'failure':<8}{'bare ms':>9}{'ours ms':>9}{'ratio':>8}   budget {BUDGET}, medians of {turns} turns"
+        f"{'failure':<18}{'bare ms':>9}{'ours ms':>9}{'ratio':>8}   {'ours from to':<14}{'asked':>6}"
+        f"   medians of {turns} turns, budget {BUDGET}"
     )
-    for failure in FAILURES:
-        bare, ours = median(times[failure, "bare"]), median(times[failure, "ours"])
-        over |= ours > BUDGET * bare
+    for kind in KINDS:
+        bare, ours = figures[kind.name, "bare"], figures[kind.name, "ours"]
+        reference = bare.median if kind.has_sign else limit
+        ratio = ours.median / reference if ours.median and reference else None
+        over |= ratio is None or ratio > BUDGET
         print(
-            f"{failure:<8}{bare:>9.1f}{ours:>9.1f}{ours / bare:>8.2f}   ours {spread(times[failure, 'ours'])}"
+            f"{kind.name:<18}{str(bare) if kind.has_sign else '-':>9}{ours!s:>9}"
+            f"{'-' if ratio is None else f'{ratio:.2f}':>8}{' ' if kind.has_sign else '*'}"
+            f"  {spread(ours.milliseconds):<14}{max(ours.asked, default=0):>6}"
         )
+    print(f"* the host shows a plugin no failure here; the ratio is to the bare probe's 429, {limit:.1f} ms")
+    print("asked: most requests that the failing model got in one turn with ours")
     print(f"load after:  {os.getloadavg()}")
     return int(over)
 
 
-def spread(times: list[float]) -> str:
+def spread(times: Sequence[float]) -> str:
     """Write the range of some milliseconds."""
-    return f"{min(times):.0f}-{max(times):.0f} ms"
+    return f"{min(times):.0f}-{max(times):.0f} ms" if times else ""
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pluggy
 
 from fallback_plugin.events import (
     Event,
+    MessagePartDelta,
     MessagePartUpdated,
     MessageRemoved,
     MessageUpdated,
@@ -47,6 +48,9 @@ QUESTION_DEADLINE_S: Final = 0.25
 
 TOOL_RESULT_DEADLINE_S: Final = 120.0
 """The same for ``tool_after``, which may have to wait for a child session."""
+
+ACTIVITY_EVERY_S: Final = 5.0
+"""About how long after one ``message_activity`` the next one about the same session may come."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -173,7 +177,19 @@ def message_updated(event: MessageUpdated, host: HostClient) -> None:
 
 @hookspec
 def message_part_updated(event: MessagePartUpdated, host: HostClient) -> None:
-    """See a part appear or change. Text deltas do not come here; ``event`` gets them. Since 0.1."""
+    """See a part appear or change. Text deltas do not come here. Since 0.1.
+
+    ``message_activity`` samples them, ``event`` gets them all.
+    """
+
+
+@hookspec
+def message_activity(event: MessagePartDelta, host: HostClient) -> None:
+    """See that an answer grows: a run's first delta, then about one in `ACTIVITY_EVERY_S`. Since 0.1.
+
+    Text and reasoning count. The deltas in between need not be sent, so this costs next to nothing;
+    ``event.delta`` is one piece of text, not what came since the last call.
+    """
 
 
 @hookspec

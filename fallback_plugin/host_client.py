@@ -65,6 +65,20 @@ class HostCalls(Protocol):
         """Hand a prompt in. Success means accepted: only content of the new model shows that it runs."""
         ...
 
+    async def revert(self, session_id: str, message_id: str) -> None:
+        """Hide a message and all after it, and undo their changes to files; the next prompt deletes them.
+
+        Refused (status 400 or 409) while the session runs: abort first.
+        """
+        ...
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Take one message out of the history, whatever stands around it; files stay as they are.
+
+        Refused (status 409) while the session runs.
+        """
+        ...
+
     async def toast(self, toast: Toast) -> None:
         """Show a note to the person at the host, if one is there."""
         ...

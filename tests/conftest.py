@@ -1,11 +1,12 @@
 """What every test shares."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.loopback.opencode_binary import find_opencode
 
@@ -16,8 +17,9 @@ _REAL_HOST_LIMIT_S: Final = 60
 
 # The same examples in every run, so that a change is what turns a test red; HYPOTHESIS_PROFILE=search looks
 # for new ones.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.register_profile("search", max_examples=2_000, deadline=None)
+_UNHURRIED: Final = [HealthCheck.too_slow]
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("search", max_examples=2_000, deadline=None, suppress_health_check=_UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
@@ -29,6 +31,12 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def opencode_binary() -> Path:
     return find_opencode() or _missing("OpenCode does not run here: scripts/test installs it with npm")
+
+
+@pytest.fixture(scope="session")
+def tmux() -> Path:
+    found = shutil.which("tmux")
+    return Path(found) if found else _missing("tmux is not installed: the terminal UI needs a screen")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -5,9 +5,20 @@ from typing import Literal, TypeAlias
 
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import Receipt, SessionInfo
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FailureKind
 from fallback_plugin.wire import prompt, toast
 
-TimerName: TypeAlias = Literal["first_token"]
+TimerName: TypeAlias = Literal["first_token", "stall", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Take the lease on one failure; whoever else sees the same failure is refused."""
+
+    session_id: str
+    attempt: int
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,34 @@ class FetchMessages:
 
     session_id: str
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """Take the turn's message back, with all that followed it."""
+
+    session_id: str
+    attempt: int
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMessage:
+    """Take one message out of the history."""
+
+    session_id: str
+    attempt: int
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseModel:
+    """Let everybody who shares our health know that a model cools until ``until``."""
+
+    session_id: str
+    model: ModelRef
+    until: float
+    reason: FailureKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +116,20 @@ class Record:
     reason: str
 
 
-Effect: TypeAlias = Abort | FetchSession | FetchMessages | Prompt | Toast | StartTimer | StopTimer | Record
+Effect: TypeAlias = (
+    Claim
+    | Abort
+    | FetchSession
+    | FetchMessages
+    | Revert
+    | DeleteMessage
+    | CloseModel
+    | Prompt
+    | Toast
+    | StartTimer
+    | StopTimer
+    | Record
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,17 @@ session that wait for each other are chained by the engine, one outcome at a tim
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import anyio
 
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import (
+    MessagePartDelta,
     MessagePartUpdated,
     MessageUpdated,
     SessionCreated,
@@ -24,6 +27,9 @@ from fallback_plugin.events import (
 )
 from fallback_plugin.fallback.effects import (
     Abort,
+    Claim,
+    CloseModel,
+    DeleteMessage,
     Done,
     Effect,
     Failed,
@@ -33,6 +39,7 @@ from fallback_plugin.fallback.effects import (
     Outcome,
     Prompt,
     Record,
+    Revert,
     StartTimer,
     StopTimer,
     TimerFired,
@@ -40,30 +47,67 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
+from fallback_plugin.health import HealthStore, MemoryHealth, SqliteHealth, default_file
 from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult, hookimpl
 from fallback_plugin.host_client import HostClient
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PRUNE_EVERY_S: Final = 300.0
+
+LEASE_S: Final = 120.0
+"""How long a failure stays claimed: longer than the host goes on reporting it by itself, which is 70 s."""
 
 log = logging.getLogger(__name__)
 
 
 class FallbackPlugin:
-    """Keeps a session working when its model fails."""
+    """Keeps a session working when its model fails.
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+    Args:
+        clock: seconds since the epoch.
+        health: where cooldowns and leases stand; by default a file all processes of this user share.
+        holder: the name under which this instance takes leases.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        health: HealthStore | None = None,
+        holder: str | None = None,
+    ) -> None:
         self.engine = Engine(Settings())
         self._clock = clock
+        self._health: HealthStore = health or MemoryHealth()
+        self._own_health = health is None
+        self._health_file: Path | None = None
+        self._holder = holder or uuid4().hex
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._pruned_at = clock()
 
     @hookimpl
+    def host_started(self, host: HostClient) -> None:
+        """Learn how the host runs: a live screen wants another replay than a server."""
+        self.engine.host_kind = host.kind
+
+    @hookimpl
     def settings_changed(self, settings: Settings) -> None:
         """Decide by these settings from now on."""
+        file = settings.health.file or default_file(os.environ)
+        if self._own_health and file != self._health_file:
+            self._health.shut()
+            self._health, self._health_file = SqliteHealth(file, on_trouble=log.error), file
         self.engine.settings = settings
+
+    @hookimpl
+    def host_stopping(self) -> None:
+        """Let go of the shared file."""
+        self._health.shut()
 
     @hookimpl
     def session_created(self, event: SessionCreated, host: HostClient) -> None:
@@ -77,8 +121,6 @@ class FallbackPlugin:
     def session_deleted(self, event: SessionDeleted, host: HostClient) -> None:
         """Forget the session."""
         self._handle(event, host)
-        if waiting := self._waiting_for_idle.pop(event.session_id, None):
-            waiting.set()
 
     @hookimpl
     def session_status(self, event: SessionStatus, host: HostClient) -> None:
@@ -89,8 +131,6 @@ class FallbackPlugin:
     def session_idle(self, event: SessionIdle, host: HostClient) -> None:
         """See runs end."""
         self._handle(event, host)
-        if waiting := self._waiting_for_idle.pop(event.session_id, None):
-            waiting.set()
 
     @hookimpl
     def session_error(self, event: SessionError, host: HostClient) -> None:
@@ -108,10 +148,16 @@ class FallbackPlugin:
         self._handle(event, host)
 
     @hookimpl
+    def message_activity(self, event: MessagePartDelta, host: HostClient) -> None:
+        """See an answer grow."""
+        self._handle(event, host)
+
+    @hookimpl
     def chat_message(self, request: PromptRequest, host: HostClient) -> ModelRef | None:
         """Send a prompt to the fallback in use while the primary cools."""
+        self._read_health()
         model, effects = self.engine.choose_model(request, self._clock())
-        self._start(effects, host)
+        self._start(effects, request.session_id, host)
         return model
 
     @hookimpl
@@ -120,18 +166,25 @@ class FallbackPlugin:
         child = child_awaited(call, result)
         if child is None:
             return None
-        while self.engine.busy(child):
-            await self._idle_of(child).wait()
+        if self.engine.busy(child):
+            await self._waiting_for_idle.setdefault(child, anyio.Event()).wait()
         text = last_answer(await host.messages(child))
         return filled(result, text) if text else None
 
-    def _idle_of(self, session_id: str) -> anyio.Event:
-        return self._waiting_for_idle.setdefault(session_id, anyio.Event())
-
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
-        self._start(self.engine.handle(event, self._clock()), host)
+        self._read_health()
+        self._start(self.engine.handle(event, self._clock()), event.session_id, host)
 
-    def _start(self, effects: list[Effect], host: HostClient) -> None:
+    def _finished(self, effect: Effect, outcome: Outcome, host: HostClient) -> None:
+        self._start(self.engine.finished(effect, outcome, self._clock()), effect.session_id, host)
+
+    def _read_health(self) -> None:
+        closed = self._health.cooling(self._clock())
+        if closed != self.engine.closed:
+            self.engine.closed.clear()
+            self.engine.closed.update(closed)
+
+    def _start(self, effects: list[Effect], session_id: str, host: HostClient) -> None:
         for effect in effects:
             match effect:
                 case Record():
@@ -142,8 +195,17 @@ class FallbackPlugin:
                     self._stop_timer(effect.session_id, effect.name)
                     scope = self._timers[effect.session_id, effect.name] = anyio.CancelScope()
                     host.start_soon(self._run_timer, effect, scope, host)
+                case Claim():
+                    mine = self._health.claim(effect.key, self._holder, self._clock(), ttl_s=LEASE_S)
+                    self._finished(effect, Done() if mine else Failed("another instance has it"), host)
+                case CloseModel():
+                    self._health.close_model(
+                        effect.model, effect.until, reason=effect.reason, now=self._clock()
+                    )
                 case _:
                     host.start_soon(self._carry_out, effect, host)
+        if session_id in self._waiting_for_idle and not self.engine.busy(session_id):
+            self._waiting_for_idle.pop(session_id).set()
 
     async def _carry_out(self, effect: Effect, host: HostClient) -> None:
         try:
@@ -154,7 +216,7 @@ class FallbackPlugin:
         except Exception as error:  # the engine must hear of every outcome, or the session stays in flight
             log.exception("%s: %s failed", effect.session_id, type(effect).__name__)
             outcome = Failed(type(error).__name__)
-        self._start(self.engine.finished(effect, outcome, self._clock()), host)
+        self._finished(effect, outcome, host)
 
     async def _call(self, effect: Effect, host: HostClient) -> Outcome:
         match effect:
@@ -166,6 +228,10 @@ class FallbackPlugin:
                 return Fetched(session=await host.session(effect.session_id))
             case FetchMessages():
                 return Fetched(messages=tuple(await host.messages(effect.session_id)))
+            case Revert():
+                await host.revert(effect.session_id, effect.message_id)
+            case DeleteMessage():
+                await host.delete_message(effect.session_id, effect.message_id)
             case Toast():
                 await host.toast(effect.body)
         return Done()

@@ -38,7 +38,7 @@ def choose_model(
     if state.cooling(state.current, now):
         state.index = -1
         state.begin_turn()
-        cools_until = state.usable_at[state.current]
+        cools_until = state.usable_at.get(state.current, now)
         if not isinstance(state.prepare(chain, now, max_attempts=1, usable_at=cools_until), Plan):
             state.restore(before)
             return Choice()

@@ -1,16 +1,19 @@
 """How a turn is sent again to another model.
 
-In place is best: the host runs the stored message again, with its files and finished tool steps. Where it
-refuses, the parts are sent anew, in tiers: all of them, then text and images, then text alone.
+In place is best: the host runs the stored message again, with its files and finished tool steps. Where that
+cannot be, the parts are sent anew, in tiers: all of them, then text and images, then text alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fallback_plugin.events import Part, StoredMessage, UserMessage
+from fallback_plugin.events import AssistantMessage, Part, StoredMessage, UserMessage
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.prompt import Prompt
+
+TOOL_AT_WORK: Final = frozenset({"pending", "running"})
+"""States of a tool that has done nothing yet, or not all."""
 
 _STORED_ONLY: Final = ("id", "messageID", "sessionID")
 
@@ -29,6 +32,7 @@ class StoredTurn:
 
     user: UserMessage
     parts: tuple[Part, ...]
+    tools_done: bool = False
 
 
 def turn_to_replay(history: Sequence[StoredMessage], message_id: str | None = None) -> StoredTurn | None:
@@ -36,8 +40,14 @@ def turn_to_replay(history: Sequence[StoredMessage], message_id: str | None = No
 
     A message without parts, or with nothing but the host's own compaction mark, says nothing.
     """
+    worked = {
+        message.info.parent_id
+        for message in history
+        if isinstance(message.info, AssistantMessage)
+        and any(part.type == "tool" and part.tool_status not in TOOL_AT_WORK for part in message.parts)
+    }
     turns = [
-        StoredTurn(message.info, message.parts)
+        StoredTurn(message.info, message.parts, message.info.id in worked)
         for message in history
         if isinstance(message.info, UserMessage)
         and (message.info.id == message_id or any(part.type != "compaction" for part in message.parts))

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from fallback_plugin.events import AssistantMessage, UserMessage
+from fallback_plugin.events import AssistantMessage, SessionEvent, UserMessage
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.guards import AbortLedger
 from fallback_plugin.fallback.replay import Replay
 from fallback_plugin.fallback.state import FallbackState, Plan, Snapshot
+from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 
 
@@ -20,7 +21,17 @@ def same_model(one: ModelRef, other: ModelRef) -> bool:
 
 PAST_TURNS: Final = 8
 
-RunState: TypeAlias = Literal["waiting", "running", "over"]
+RunState: TypeAlias = Literal["waiting", "running", "over", "finished"]
+"""How a failed run stands: waiting to retry, running, ended by its failure, or ended as if all were well."""
+
+IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 2, "over": 3, "finished": 1}
+"""Idles a failed run and our abort of it make together (OpenCode 1.18.33, 174 runs): the abort of a retry
+wait makes one, that of a running request two; a run that failed for good makes two before the abort's own.
+One that finished is not aborted."""
+
+Phase: TypeAlias = Literal[
+    "claiming", "aborting", "settling", "reading", "reverting", "deleting", "dispatching"
+]
 
 
 @dataclass(slots=True)
@@ -32,7 +43,11 @@ class Attempt:
 
     Attributes:
         begun: the host has shown that it works on this attempt.
+        step: the assistant message of the present step.
         silent: the present step has produced nothing yet.
+        spoken: the present step holds text or a tool call.
+        grew_at: when the present step last grew.
+        tools_running: parts of the tools that run now.
         retrying: the host waits to ask the model again.
         answered: some step has produced content.
     """
@@ -40,15 +55,30 @@ class Attempt:
     number: int
     model: ModelRef
     begun: bool = True
+    step: str | None = None
     silent: bool = True
+    spoken: bool = False
+    grew_at: float = 0.0
+    tools_running: set[str] = field(default_factory=set)
     retrying: bool = False
     answered: bool = False
     failed: bool = False
 
+    def begin_step(self, message_id: str) -> None:
+        """Take in that the model was asked for a new step."""
+        self.step = message_id
+        self.silent = True
+        self.spoken = False
+        self.tools_running.clear()
+
 
 @dataclass(slots=True)
 class Turn:
-    """One message of the user's and all attempts to answer it. ``user`` is None until the message is read."""
+    """One message of the user's and all attempts to answer it.
+
+    ``user`` is None until the message is read. A compaction is a turn as well: the host's own, on a message
+    that only asks for it, with ``compacting`` set.
+    """
 
     message_id: str
     created_at: float
@@ -58,6 +88,8 @@ class Turn:
     steps: dict[str, Attempt] = field(default_factory=dict)
     reasons: dict[ModelRef, Failure] = field(default_factory=dict)
     running: bool = True
+    tools_done: bool = False
+    compacting: bool = False
     cancelled: bool = False
     exhaustion_said: bool = False
 
@@ -86,9 +118,9 @@ class Switch:
     """A failure being answered: leave an attempt's model for the plan's.
 
     Attributes:
-        run: how the failed run stood when its failure was seen: waiting to retry, running, or over.
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
+        revertible: the turn may be taken back and sent anew, since no tool of it has run.
     """
 
     turn: Turn
@@ -97,10 +129,21 @@ class Switch:
     failed_attempt: Attempt
     usable_at: float
     run: RunState
-    phase: Literal["aborting", "reading", "dispatching"] = "aborting"
+    phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
+    revertible: bool = False
     attempt: Attempt | None = None
     replay: Replay | None = None
+
+    def stopped_by_user(self, receipt: Receipt | None = None) -> bool:
+        """Tell whether somebody else aborted the session while we did.
+
+        Every abort makes idles of its own (`IDLES`), all of them before its answer. One that came before our
+        call was sent, to a run that was not over by itself, is another's; and so is one more than expected.
+        """
+        sent_after = receipt.sent_after if receipt else None
+        early = sent_after is not None and any(idle is not None and idle <= sent_after for idle in self.idles)
+        return (early and self.run in {"waiting", "running"}) or len(self.idles) > IDLES[self.run]
 
     def over(self, turn: Turn | None) -> str | None:
         """Return why nothing may be sent any more, given the session's turn; None if all is well."""
@@ -121,8 +164,9 @@ class Redirect:
 class Session:
     """Everything about one session; sessions share nothing.
 
-    ``queued`` is a message that arrived while a turn was running; ``past`` holds the ids of the latest turns,
-    since a host publishes their messages again, and renews their times when it runs them again.
+    ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
+    began before we looked. ``past`` holds the ids of the latest turns, since a host publishes their messages
+    again, and renews their times when it runs them again.
     """
 
     id: str
@@ -130,6 +174,7 @@ class Session:
     state: FallbackState | None = None
     turn: Turn | None = None
     queued: UserMessage | None = None
+    unseen: SessionEvent | None = None
     switch: Switch | None = None
     redirect: Redirect | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)

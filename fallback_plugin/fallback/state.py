@@ -50,7 +50,8 @@ class FallbackState:
         original: the primary, to come back to.
         current: what the session runs on.
         index: place of ``current`` on the chain, -1 for the primary.
-        usable_at: when each failed model may be asked again.
+        usable_at: when each model that failed here may be asked again.
+        closed: the same for all sessions, from whoever shares it; never changed here.
         attempts: advances since the turn began.
         pending: a model that was chosen and whose dispatch is not confirmed.
     """
@@ -61,15 +62,16 @@ class FallbackState:
     usable_at: dict[ModelRef, float] = field(default_factory=dict)
     attempts: int = 0
     pending: ModelRef | None = None
+    closed: Mapping[ModelRef, float] = field(default_factory=dict)
 
     @classmethod
-    def on(cls, model: ModelRef) -> "FallbackState":
+    def on(cls, model: ModelRef, closed: Mapping[ModelRef, float] | None = None) -> "FallbackState":
         """Start on a primary."""
-        return cls(original=model, current=model)
+        return cls(original=model, current=model, closed={} if closed is None else closed)
 
     def cooling(self, model: ModelRef, now: float) -> bool:
         """Tell whether a model failed and its cooldown has not ended; at its very end it is usable."""
-        return now < self.usable_at.get(model, now)
+        return now < max(self.usable_at.get(model, now), self.closed.get(model, now))
 
     def next_candidate(self, chain: Sequence[ModelRef], now: float) -> int | None:
         """Return the place of the next usable model after the present one, never going back."""

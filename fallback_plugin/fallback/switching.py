@@ -1,18 +1,21 @@
-"""A switch from the failed model to the next: abort, read if need be, dispatch, confirm.
+"""A switch from the failed model to the next: claim, stop the run, make room if need be, dispatch.
 
-Each step returns effects and ends with a mark on the session or with `Switching.release`, so that no outcome
-leaves a session in flight.
+Each step returns effects and leaves a mark on the session or ends in `Switching.release`, so that no outcome
+leaves a session in flight. Which way a turn is sent again, as measured on OpenCode 1.18.33:
+
+- In place, wherever that works: nothing of the turn is lost.
+- Taken back and sent anew, if no tool of it has run and in place does not do: a turn that ended in ``stop``
+  ignores being run again, and a live terminal UI draws the prompt twice.
+- With the empty answer deleted, then in place, if it ended in ``stop`` after tools had run.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
-
 from fallback_plugin.fallback import toasts
-from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.context import SETTLE_S, Context
 from fallback_plugin.fallback.effects import (
     Abort,
+    Claim,
+    DeleteMessage,
     Done,
     Effect,
     Failed,
@@ -21,34 +24,14 @@ from fallback_plugin.fallback.effects import (
     Outcome,
     Prompt,
     Record,
+    Revert,
     StartTimer,
-    Toast,
 )
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Switch, Turn
-from fallback_plugin.fallback.state import FallbackState, Refusal
-from fallback_plugin.host_client import Receipt
-from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings import ModelSettings, Settings
-from fallback_plugin.wire.toast import Toast as ToastBody
-
-IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 2, "over": 3}
-"""Idles a failed run and our abort of it make together (OpenCode 1.18.33, 174 runs): the abort of a retry
-wait makes one, that of a running request two; a run that failed for good makes two before the abort's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a decision is made with: the settings, the session's chain, and the time."""
-
-    settings: Settings
-    chain: Chain
-    now: float
-
-    def toast(self, session: Session, toast: ToastBody) -> list[Effect]:
-        """Return a toast, unless the person wants none."""
-        return [Toast(session.id, toast)] if self.settings.fallback.notify else []
+from fallback_plugin.fallback.state import Refusal
+from fallback_plugin.wire.prompt import Prompt as PromptBody
 
 
 class Switching:
@@ -60,82 +43,171 @@ class Switching:
     def begin(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
     ) -> list[Effect]:
-        """Answer the failure of the turn's attempt: stop its run, or say that no model is left."""
-        attempt = turn.attempt
-        state = session.state = self._state_on(session, attempt)
-        usable_at = context.now + max(_cooldown_s(context.settings, attempt), failure.retry_after_s or 0.0)
+        """Answer the failure of the turn's attempt: claim it, or say that no model is left."""
+        attempt, state = turn.attempt, session.state
+        if state is None:
+            return []
+        state.current = attempt.model
+        usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True
         plan = state.plan(context.chain, context.now, max_attempts=context.settings.fallback.max_attempts)
         if isinstance(plan, Refusal):
             state.mark_failed(attempt.model, usable_at=usable_at)
-            return self._exhausted(session, turn, plan, context)
+            closed = context.close(session, attempt.model, usable_at, failure.kind)
+            return [*closed, *self._exhausted(session, turn, plan, context)]
         if not self.in_flight.claim(session.id):
             attempt.failed = False
             return []
         turn.running = True
         session.switch = Switch(
-            turn=turn,
-            plan=plan,
-            failure=failure,
-            failed_attempt=attempt,
-            usable_at=usable_at,
-            run=run,
+            turn=turn, plan=plan, failure=failure, failed_attempt=attempt, usable_at=usable_at, run=run
         )
-        session.ledger.open(attempt.number, context.now)
-        return [
-            Abort(session.id, attempt.number),
-            Record(session.id, "abort", f"{attempt.model}: {failure.kind} by {failure.evidence}"),
-        ]
+        seen_at = attempt.step or str(attempt.model)
+        return [Claim(session.id, attempt.number, f"{session.id}/{turn.message_id}/{seen_at}")]
 
-    def finished_abort(
-        self, session: Session, effect: Abort, outcome: Outcome, context: Context
-    ) -> list[Effect]:
-        """Dispatch the next model now that the failed run is over."""
-        session.ledger.answered(effect.attempt, context.now)
+    def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
+        """Take the outcome of one step and return the next."""
         switch = session.switch
-        if switch is None or switch.phase != "aborting":
+        if isinstance(effect, Abort):
+            session.ledger.answered(effect.attempt, context.now)
+        if switch is None:
             return []
+        match effect, switch.phase:
+            case Claim(), "claiming":
+                return self._claimed(session, switch, outcome, context)
+            case Abort(), "aborting":
+                return self._aborted(session, switch, outcome, context)
+            case FetchMessages(), "reading":
+                return self._read(session, switch, outcome, context)
+            case ((Revert() | DeleteMessage()), ("reverting" | "deleting")):
+                return self._made_room(session, switch, outcome, context)
+            case Prompt(), "dispatching":
+                return self._dispatched(session, switch, effect, outcome, context)
+            case _:
+                return []
+
+    def settled(self, session: Session, context: Context) -> list[Effect]:
+        """Go on with a turn that had ended as if all were well, now that its last events are in."""
+        switch = session.switch
+        if switch is None or switch.phase != "settling":
+            return []
+        return self._send_again(session, switch, context)
+
+    def release(self, session: Session) -> None:
+        """End the switch, whatever came of it."""
+        session.switch = None
+        self.in_flight.release(session.id)
+        if session.state:
+            session.state.pending = None
+
+    def _claimed(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
+        attempt = switch.failed_attempt
+        if switch.run != "finished":
+            session.ledger.open(attempt.number, context.now)
         if isinstance(outcome, Failed):
-            session.ledger.withdraw(effect.attempt)
+            session.ledger.answered(attempt.number, context.now)
+            self.release(session)
+            return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
+        failure = switch.failure
+        record = Record(session.id, "switch", f"{attempt.model}: {failure.kind} by {failure.evidence}")
+        if switch.run == "finished":
+            switch.phase = "settling"
+            return [StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
+        switch.phase = "aborting"
+        return [Abort(session.id, attempt.number), record]
+
+    def _aborted(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
+        if isinstance(outcome, Failed):
+            session.ledger.withdraw(switch.failed_attempt.number)
             switch.failed_attempt.failed = False
             return self._give_up(session, switch, f"the host did not stop its run: {outcome.reason}", context)
-        receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
-        if stopped_by_user(switch, receipt):
+        if switch.stopped_by_user(outcome.receipt if isinstance(outcome, Done) else None):
             switch.turn.cancelled = True
-        return self._dispatch(session, switch, context)
+        return self._send_again(session, switch, context)
 
-    def finished_fetch(self, session: Session, outcome: Outcome, context: Context) -> list[Effect]:
-        """Dispatch with what the history told."""
-        switch = session.switch
-        if switch is None or switch.phase != "reading":
-            return []
+    def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
+        if reason := switch.over(session.turn):
+            self.release(session)
+            return [Record(session.id, "no prompt", reason)]
+        if session.queued is not None:
+            switch.turn, switch.run = session.begin_turn(session.queued), "over"
+        turn, attempt = switch.turn, switch.failed_attempt
+        kept = turn.tools_done or turn.compacting
+        anew = not kept and (switch.run == "finished" or context.host_kind == "tui")
+        if turn.user is None or (anew and switch.replay is None):
+            switch.phase = "reading"
+            return [FetchMessages(session.id, attempt.number)]
+        if switch.replay is None:
+            switch.replay = Replay(turn.user, switch.plan.model)
+        if anew:
+            switch.phase = "reverting"
+            return [Revert(session.id, attempt.number, turn.message_id)]
+        if switch.run == "finished" and attempt.step is not None:
+            switch.phase = "deleting"
+            return [DeleteMessage(session.id, attempt.number, attempt.step)]
+        return self._dispatch(session, switch, switch.replay.first(), context)
+
+    def _read(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         if not isinstance(outcome, Fetched):
             reason = outcome.reason if isinstance(outcome, Failed) else "no answer"
             return self._give_up(session, switch, f"the history could not be read: {reason}", context)
-        stored = turn_to_replay(outcome.messages, switch.turn.message_id)
+        turn = switch.turn
+        stored = turn_to_replay(outcome.messages, turn.message_id)
         if stored is None:
             return self._give_up(session, switch, "the session holds no message to send again", context)
+        turn.user, turn.message_id = stored.user, stored.user.id
+        turn.tools_done = turn.tools_done or stored.tools_done
+        refused = switch.replay is not None
         if switch.replay is None:
-            switch.turn.user = stored.user
-            switch.turn.message_id = stored.user.id
-            return self._dispatch(session, switch, context)
+            switch.replay = Replay(stored.user, switch.plan.model)
         switch.replay.offer(stored.parts)
-        switch.phase = "dispatching"
-        return self._next_tier(session, switch, context)
+        if refused:
+            switch.phase = "dispatching"
+            return self._next_tier(session, switch, context)
+        return self._send_again(session, switch, context)
 
-    def finished_prompt(
-        self, session: Session, effect: Prompt, outcome: Outcome, context: Context
+    def _made_room(
+        self, session: Session, switch: Switch, outcome: Outcome, context: Context
+    ) -> list[Effect]:
+        """Send the turn into the room that was made; where none was made, in place may still do."""
+        replay = switch.replay
+        if reason := switch.over(session.turn):
+            self.release(session)
+            return [Record(session.id, "no prompt", reason)]
+        if replay is None:
+            return self._give_up(session, switch, "there is nothing to send again", context)
+        if isinstance(outcome, Failed) and switch.run == "finished":
+            reason = f"its empty answer could not be removed: {outcome.reason}"
+            return self._give_up(session, switch, reason, context)
+        made_anew = switch.phase == "reverting" and not isinstance(outcome, Failed)
+        body = replay.next() if made_anew else replay.first()
+        if body is None:
+            return self._give_up(session, switch, "the message holds nothing to send again", context)
+        return self._dispatch(session, switch, body, context)
+
+    def _dispatch(self, session: Session, switch: Switch, body: PromptBody, context: Context) -> list[Effect]:
+        attempt = switch.attempt = session.new_attempt(switch.plan.model, begun=False)
+        switch.turn.attempts.append(attempt)
+        if session.state:
+            session.state.pending = attempt.model
+        switch.phase = "dispatching"
+        return [
+            Prompt(session.id, attempt.number, body),
+            *context.toast(session, toasts.switching(switch.plan.failed, switch.failure, attempt.model)),
+        ]
+
+    def _dispatched(
+        self, session: Session, switch: Switch, effect: Prompt, outcome: Outcome, context: Context
     ) -> list[Effect]:
         """Take the new model as the current one, or try what is left after a refusal."""
-        switch, state = session.switch, session.state
-        attempt = switch.attempt if switch else None
-        if switch is None or attempt is None or state is None or effect.attempt != attempt.number:
+        attempt, state = switch.attempt, session.state
+        if attempt is None or state is None or effect.attempt != attempt.number:
             return []
         refused = isinstance(outcome, Failed) and outcome.status is not None
-        if refused and switch.over(session.turn) is None:
-            return self._next_tier(session, switch, context)
         reason = switch.over(session.turn)
+        if refused and reason is None:
+            return self._next_tier(session, switch, context)
         if reason is None and not state.commit(switch.plan, usable_at=switch.usable_at):
             reason = "the session runs on another model already"
         dropped = switch.replay.dropped if switch.replay else frozenset()
@@ -146,46 +218,13 @@ class Switching:
                 return []  # nothing was begun, or what runs is the user's newer turn
             return self._stop(session, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
-        effects: list[Effect] = [Record(session.id, "dispatched", f"{attempt.model}: {accepted}")]
+        effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure.kind)
+        effects.append(Record(session.id, "dispatched", f"{attempt.model}: {accepted}"))
         if not attempt.answered:
-            effects += first_token_timer(session, attempt, context.settings)
+            effects += context.first_token_timer(session, attempt)
         if dropped:
             effects += context.toast(session, toasts.degraded(attempt.model, dropped))
         return effects
-
-    def release(self, session: Session) -> None:
-        """End the switch, whatever came of it."""
-        session.switch = None
-        self.in_flight.release(session.id)
-        if session.state:
-            session.state.pending = None
-
-    def _state_on(self, session: Session, attempt: Attempt) -> FallbackState:
-        state = session.state or FallbackState.on(attempt.model)
-        if state.current != attempt.model:
-            state.current = attempt.model
-        return state
-
-    def _dispatch(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
-        if reason := switch.over(session.turn):
-            self.release(session)
-            return [Record(session.id, "no prompt", reason)]
-        if session.queued is not None:
-            switch.turn = session.begin_turn(session.queued)
-        turn = switch.turn
-        if turn.user is None:
-            switch.phase = "reading"
-            return [FetchMessages(session.id, switch.failed_attempt.number)]
-        attempt = switch.attempt = session.new_attempt(switch.plan.model, begun=False)
-        turn.attempts.append(attempt)
-        if session.state:
-            session.state.pending = attempt.model
-        switch.phase = "dispatching"
-        switch.replay = Replay(turn.user, attempt.model)
-        return [
-            Prompt(session.id, attempt.number, switch.replay.first()),
-            *context.toast(session, toasts.switching(switch.plan.failed, switch.failure, attempt.model)),
-        ]
 
     def _next_tier(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         """Send what is left to send; with nothing left, the refusal is a failure of the model it named."""
@@ -198,9 +237,10 @@ class Switching:
             return [Prompt(session.id, attempt.number, body)]
         if session.state:
             session.state.commit(switch.plan, usable_at=switch.usable_at)
+        closed = context.close(session, switch.plan.failed, switch.usable_at, switch.failure.kind)
         self.release(session)
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
-        return self.begin(session, switch.turn, refused, context, run="over")
+        return [*closed, *self.begin(session, switch.turn, refused, context, run="over")]
 
     def _stop(self, session: Session, attempt: Attempt, reason: str, context: Context) -> list[Effect]:
         session.ledger.open(attempt.number, context.now)
@@ -221,32 +261,3 @@ class Switching:
             *context.toast(session, toasts.exhausted(turn.reasons, session.cooling(context.now))),
             Record(session.id, "exhausted", refusal.reason),
         ]
-
-
-def stopped_by_user(switch: Switch, receipt: Receipt | None = None) -> bool:
-    """Tell whether somebody else aborted the session while we did.
-
-    Every abort makes idles of its own (`IDLES`), all of them before its answer. One that came before our call
-    was sent, to a run that was not over by itself, is another's; and so is one more than ours accounts for.
-    """
-    sent_after = receipt.sent_after if receipt else None
-    early = sent_after is not None and any(idle is not None and idle <= sent_after for idle in switch.idles)
-    return (early and switch.run != "over") or len(switch.idles) > IDLES[switch.run]
-
-
-def first_token_timer(session: Session, attempt: Attempt, settings: Settings) -> list[Effect]:
-    """Return the timer that gives an attempt's model its time to begin; none if it is switched off."""
-    own = _own_settings(settings, attempt.model).first_token_timeout
-    timeout_s = settings.fallback.first_token_timeout if own is None else own
-    return [StartTimer(session.id, "first_token", attempt.number, timeout_s)] if timeout_s > 0 else []
-
-
-def _cooldown_s(settings: Settings, attempt: Attempt) -> float:
-    own = _own_settings(settings, attempt.model).cooldown
-    return settings.fallback.cooldown if own is None else own
-
-
-def _own_settings(settings: Settings, model: ModelRef) -> ModelSettings:
-    """Return what is set for a model with its variant, else without."""
-    plain = replace(model, variant=None)
-    return settings.models.get(model) or settings.models.get(plain) or ModelSettings()

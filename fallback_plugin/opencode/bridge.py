@@ -109,7 +109,12 @@ class Bridge:
         await self._plugins.settings_changed(self._settings)
         wanted = self._plugins.subscriptions
         self._peer.notify(
-            "subscribe", {"events": sorted(wanted.events), "questions": questions_for(wanted.questions)}
+            "subscribe",
+            {
+                "events": sorted(wanted.events),
+                "questions": questions_for(wanted.questions),
+                "sampled": dict(wanted.sampled),
+            },
         )
         tasks.start_soon(self._watcher.run)
 

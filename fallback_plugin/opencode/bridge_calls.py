@@ -18,6 +18,7 @@ DEADLINES_S: Final[Mapping[str, float]] = {
     "session.promptAsync": 10.0,
     "session.messages": 10.0,
     "session.revert": 10.0,
+    "session.deleteMessage": 10.0,
     "session.get": 3.0,
     "tui.showToast": 3.0,
 }
@@ -62,6 +63,14 @@ class BridgeCalls:
         """Hand a prompt in; success means accepted, not that it runs."""
         arguments = {"sessionID": session_id, "body": write_prompt(prompt)}
         return _receipt(await self._call("session.promptAsync", arguments))
+
+    async def revert(self, session_id: str, message_id: str) -> None:
+        """Hide a message and all after it; the next prompt deletes them. Refused while the session runs."""
+        await self._call("session.revert", {"sessionID": session_id, "body": {"messageID": message_id}})
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Take one message out of the history. Refused while the session runs."""
+        await self._call("session.deleteMessage", {"sessionID": session_id, "messageID": message_id})
 
     async def toast(self, toast: Toast) -> None:
         """Show a note; the bridge keeps it until somebody can see it."""

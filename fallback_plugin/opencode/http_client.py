@@ -155,6 +155,11 @@ class OpenCodeHttpClient:
         path = _path(session_id, "revert")
         await self._call("POST", path, self._deadlines.change_s, {"messageID": message_id})
 
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Take one message out of the history. Refused while the session runs."""
+        path = _path(session_id, "message/" + quote(message_id, safe=""))
+        await self._call("DELETE", path, self._deadlines.change_s)
+
     async def toast(self, toast: Toast) -> None:
         """Show a note to everybody attached to this folder. The host accepts it also when nobody is."""
         await self._call("POST", "/tui/show-toast", self._deadlines.toast_s, write_toast(toast))

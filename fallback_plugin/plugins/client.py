@@ -44,6 +44,14 @@ class PluginClient:
         """Hand a prompt in."""
         return await self._calls.prompt(session_id, prompt)
 
+    async def revert(self, session_id: str, message_id: str) -> None:
+        """Hide a message and all after it; the next prompt deletes them."""
+        await self._calls.revert(session_id, message_id)
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Take one message out of the history."""
+        await self._calls.delete_message(session_id, message_id)
+
     async def toast(self, toast: Toast) -> None:
         """Show a note to the person at the host."""
         await self._calls.toast(toast)

@@ -53,7 +53,7 @@ class PluginHost:
         self._failures = FailureLog()
         self._registry = Registry()
         self._runners: dict[str, PluginRunner] = {}
-        self._router = Router(self._registry, ())
+        self._router = Router(self._registry, (), clock)
         self._background: TaskGroup | None = None
         self._started = False
         self._serving = False
@@ -101,7 +101,7 @@ class PluginHost:
         for plugin in self._registry.plugins:
             if plugin.name not in self._runners:
                 self._runners[plugin.name] = self._runner(plugin)
-        self._router = Router(self._registry, self._runners.values())
+        self._router = Router(self._registry, self._runners.values(), self._clock)
         return errors
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:

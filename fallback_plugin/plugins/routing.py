@@ -1,15 +1,20 @@
 """Which implementations an event goes to, plugin by plugin."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from fallback_plugin.events import Event, SessionCreated, SessionDeleted
+from fallback_plugin.events import Event, MessagePartDelta, SessionCreated, SessionDeleted, SessionIdle
+from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
 from fallback_plugin.plugins.registry import Implementation, Registry
 from fallback_plugin.plugins.runner import PluginRunner
-from fallback_plugin.plugins.subscriptions import HOOKS
+from fallback_plugin.plugins.sampling import Sampler
+from fallback_plugin.plugins.subscriptions import HOOKS, SAMPLED_HOOK
 
 _REMEMBERED_DELETIONS: Final = 256
+
+_EARLIEST_S: Final = 0.9 * ACTIVITY_EVERY_S
+"""A host that samples by itself may seem early by what its last delta was late; that one still counts."""
 
 Route = tuple[PluginRunner, tuple[Implementation, ...]]
 """A plugin and what to call in it, in order."""
@@ -18,16 +23,22 @@ Route = tuple[PluginRunner, tuple[Implementation, ...]]
 class Router:
     """Look up an event's routes: ``event`` first, then the narrow hook of its class.
 
+    A text delta has no narrow hook but for one in a while.
+
     ``session_deleted`` is the last narrow hook about a session: what a host still says about it afterwards
     goes to ``event`` alone. The latest deletions are remembered for that.
     """
 
-    def __init__(self, registry: Registry, runners: Iterable[PluginRunner]) -> None:
+    def __init__(
+        self, registry: Registry, runners: Iterable[PluginRunner], clock: Callable[[], float]
+    ) -> None:
         runners = tuple(runners)
         self._everything = tuple(_routes(registry, runners, ("event",)))
         self._narrow = {
             kind: tuple(_routes(registry, runners, ("event", hook))) for kind, hook in HOOKS.items()
         }
+        self._activity = tuple(_routes(registry, runners, ("event", SAMPLED_HOOK)))
+        self._sampler = Sampler(_EARLIEST_S, clock)
         self._deleted: OrderedDict[str, None] = OrderedDict()
 
     def routes(self, event: Event) -> tuple[Route, ...]:
@@ -40,6 +51,10 @@ class Router:
             self._deleted.pop(session_id, None)
         elif session_id in self._deleted:
             return self._everything
+        elif isinstance(event, MessagePartDelta):
+            return self._activity if self._sampler.is_due(session_id) else self._everything
+        elif isinstance(event, SessionIdle):
+            self._sampler.forget(session_id)
         elif isinstance(event, SessionDeleted):
             self._deleted[session_id] = None
             if len(self._deleted) > _REMEMBERED_DELETIONS:

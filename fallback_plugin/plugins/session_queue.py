@@ -51,9 +51,10 @@ class StreamDelivery(Delivery):
     def growth(self, later: "StreamDelivery") -> int | None:
         """Return by how much ``later`` joining would enlarge this; None if it cannot join.
 
-        It can if it is the same kind of progress of the same part, and nothing came in between.
+        It can if it is the same kind of progress of the same part, for the same implementations, and nothing
+        came in between.
         """
-        if later.key != self.key:
+        if later.key != self.key or later.implementations != self.implementations:
             return None
         return later.size if isinstance(later.event, MessagePartDelta) else later.size - self.size
 

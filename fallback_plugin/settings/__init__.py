@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fallback_plugin.settings.tables import (
         AgentSettings,
         FallbackSettings,
+        HealthSettings,
         LogSettings,
         ModelSettings,
         PluginSettings,
@@ -28,6 +29,7 @@ __all__ = [
     "AgentSettings",
     "FailureKind",
     "FallbackSettings",
+    "HealthSettings",
     "LoadedSettings",
     "LogSettings",
     "ModelSettings",
@@ -47,6 +49,7 @@ _HOMES: Final = {
     "AgentSettings": "tables",
     "FailureKind": "failure_kind",
     "FallbackSettings": "tables",
+    "HealthSettings": "tables",
     "LoadedSettings": "load",
     "LogSettings": "tables",
     "ModelSettings": "tables",

@@ -9,11 +9,12 @@ from fallback_plugin.settings.findings import Finding
 from fallback_plugin.settings.layer import Layer, dotted
 from fallback_plugin.settings.toml_positions import KeyPath
 
-_PATHS: Final = (("plugins", "dirs"), ("log", "file"))
+_PATHS: Final = (("plugins", "dirs"), ("log", "file"), ("health", "file"))
 
 _UNTRUSTED: Final[Mapping[tuple[str, str], str]] = {
     ("plugins", "dirs"): "opening a cloned repository must never run its Python",
     ("log", "file"): "opening a cloned repository must never write outside of it",
+    ("health", "file"): "opening a cloned repository must never write outside of it",
 }
 """Keys that do not count in a project's file, and why."""
 

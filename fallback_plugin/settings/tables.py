@@ -155,6 +155,9 @@ class FallbackSettings(Table):
     first_token_timeout: Seconds = Field(
         default=90.0, description="How long a model may take to its first sign of life. 0: for ever."
     )
+    stall_timeout: Seconds = Field(
+        default=120.0, description="How long an answer may stop growing. 0: for ever."
+    )
     notify: StrictBool = Field(default=True, description="Whether to show toasts.")
     on_foreign_abort: Literal["stop", "advance"] = Field(
         default="stop",
@@ -185,6 +188,7 @@ class ModelSettings(Table):
     first_token_timeout: Seconds | None = Field(
         default=None, description="As in [fallback], for this model only."
     )
+    stall_timeout: Seconds | None = Field(default=None, description="As in [fallback], for this model only.")
     cooldown: Seconds | None = Field(default=None, description="As in [fallback], for this model only.")
 
 
@@ -210,6 +214,16 @@ class LogSettings(Table):
     )
 
 
+class HealthSettings(Table):
+    """``[health]``: where it is written down which models are left alone, and who acts on a failure."""
+
+    file: FilePath | None = Field(
+        default=None,
+        description="The file that all processes share; by default in the user's state folder. "
+        "Not read from a project's file.",
+    )
+
+
 class Settings(Table):
     """Everything that can be set."""
 
@@ -222,3 +236,4 @@ class Settings(Table):
     )
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+    health: HealthSettings = Field(default_factory=HealthSettings)

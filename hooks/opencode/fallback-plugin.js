@@ -42,6 +42,9 @@ const CALLS = {
   "session.abort": (client, { sessionID }) => client.session.abort({ path: { id: sessionID } }),
   "session.promptAsync": (client, { sessionID, body }) => client.session.promptAsync({ path: { id: sessionID }, body }),
   "session.revert": (client, { sessionID, body }) => client.session.revert({ path: { id: sessionID }, body }),
+  // The host's v1 client has no method for this one.
+  "session.deleteMessage": ({ _client }, { sessionID, messageID }) =>
+    _client.delete({ url: "/session/{id}/message/{messageID}", path: { id: sessionID, messageID } }),
   "tui.showToast": (client, { body }) => client.tui.showToast({ body }),
 }
 
@@ -228,6 +231,8 @@ class Bridge {
   #deaths = 0
   #saidDeath = false
   #events = new Set()
+  #sampled = new Map() // type -> one in so many milliseconds will do
+  #passed = new Map() // type and session -> when the last one was sent
   #questions = new Set()
   #waiting = [] // event lines of before ready
   #waitingBytes = 0
@@ -278,9 +283,14 @@ class Bridge {
     if (typeof type !== "string") return
     if (type.startsWith("session.")) this.#toasts.audience()
     if (this.#phase === "off") return
-    if (this.#phase === "ready" ? !this.#wants(type) : type === DELTA) return
+    const sessionID = event.properties?.sessionID
+    if (type === "session.idle" || type === "session.deleted") this.#forgetPassed(sessionID)
     const unsent = this.#child?.unsent ?? 0
-    if (type === DELTA && unsent > LIMITS.congestedBytes) return
+    if (this.#phase !== "ready") {
+      if (type === DELTA) return
+    } else if (this.#wants(type)) {
+      if (type === DELTA && unsent > LIMITS.congestedBytes) return
+    } else if (!this.#isDue(type, sessionID)) return
     const line = this.#line({ method: "event", params: { sequence: this.#sequence, event } })
     if (this.#phase !== "ready") this.#keepWaiting(type, line)
     else if (unsent > LIMITS.unsentBytes) this.#child.stop(0)
@@ -319,6 +329,21 @@ class Bridge {
 
   #wants(type) {
     return this.#events.has(type) || this.#events.has("*")
+  }
+
+  // Whether one of a sampled type is wanted again of this session.
+  #isDue(type, sessionID) {
+    const interval = this.#sampled.get(type)
+    if (interval === undefined) return false
+    const key = `${type} ${sessionID}`
+    const now = performance.now()
+    if (now - (this.#passed.get(key) ?? -Infinity) < interval) return false
+    this.#passed.set(key, now)
+    return true
+  }
+
+  #forgetPassed(sessionID) {
+    for (const type of this.#sampled.keys()) this.#passed.delete(`${type} ${sessionID}`)
   }
 
   #line(message) {
@@ -369,6 +394,9 @@ class Bridge {
     if (this.#phase !== "loading" && this.#phase !== "ready") return
     this.#events = new Set(Array.isArray(params?.events) ? params.events : [])
     this.#questions = new Set(Array.isArray(params?.questions) ? params.questions : [])
+    const sampled = isObject(params?.sampled) ? Object.entries(params.sampled) : []
+    this.#sampled = new Map(sampled.map(([type, seconds]) => [type, seconds * 1000]))
+    this.#passed.clear()
     if (this.#phase === "ready") return
     this.#phase = "ready"
     clearTimeout(this.#startTimer)

@@ -10,14 +10,38 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from fallback_plugin.events import Event
-from fallback_plugin.fallback.effects import Abort, Done, Effect, Failed, Fetched, Outcome, Prompt
+from fallback_plugin.events import Event, StoredMessage
+from fallback_plugin.fallback.effects import (
+    Abort,
+    DeleteMessage,
+    Done,
+    Effect,
+    Failed,
+    Fetched,
+    FetchMessages,
+    Outcome,
+    Prompt,
+    Revert,
+)
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.event import read_event
+from fallback_plugin.wire.message import read_history
+from fallback_plugin.wire.prompt import Prompt as PromptBody
 from tests.fallback.stage import ABORTED, api_error
 
-Behaviour: TypeAlias = Literal["answer", "rate_limit", "refuse_key", "bad_request", "hang", "tool_then_limit"]
+Behaviour: TypeAlias = Literal[
+    "answer",
+    "rate_limit",
+    "refuse_key",
+    "bad_request",
+    "hang",
+    "stall",
+    "cut",
+    "empty",
+    "tool_then_limit",
+    "tool_then_empty",
+]
 
 SESSION = "ses_1"
 NATIVE_RETRIES = 2
@@ -46,6 +70,9 @@ class SimulatedHost:
     runs: list[Run] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
     queued: tuple[str, ModelRef] | None = None
+    stopped_well: set[str] = field(default_factory=set)
+    tools_done: set[str] = field(default_factory=set)
+    sent_anew: dict[str, str] = field(default_factory=dict)
     sequence: int = 0
     messages: int = 0
     clock: float = 1_000_000.0
@@ -101,13 +128,45 @@ class SimulatedHost:
             self.abort()
             outcome = Done(Receipt(sent_after, self.sequence))
         elif isinstance(call, Prompt):
-            turn = call.body.message_id or self.new_id()
-            self._user(turn, call.body.model)
-            if not self.busy:
-                self._start(turn, call.body.model, behaviour)
+            self._prompt(call.body, behaviour)
+        elif isinstance(call, Revert):
+            outcome = Failed("busy", 409) if self.busy else Done()
+        elif isinstance(call, DeleteMessage):
+            outcome = Failed("busy", 409) if self.busy else Done()
+            self.stopped_well.clear()
+        elif isinstance(call, FetchMessages):
+            outcome = Fetched(messages=self._history())
         else:
             outcome = Fetched()
         self.delivery.append((call, outcome))
+
+    def _prompt(self, body: PromptBody, behaviour: Behaviour) -> None:
+        """Run a turn again in place, unless it ended well; or begin a new message."""
+        turn = body.message_id or self.new_id()
+        if body.message_id is None:
+            self.sent_anew[turn] = self.turns[-1]
+        self._user(turn, body.model)
+        if not self.busy and turn not in self.stopped_well:
+            self._start(turn, body.model, behaviour)
+
+    def _history(self) -> tuple[StoredMessage, ...]:
+        """Return the last turn as the host stores it, with a tool part if one has run."""
+        turn = max([*self.turns, *self.sent_anew], default="")
+        text = {"id": "prt_0", "sessionID": SESSION, "messageID": turn, "type": "text", "text": "Please"}
+        user = {"id": turn, "sessionID": SESSION, "role": "user", "agent": "build", "time": {"created": 1}}
+        model = {"providerID": "fake", "modelID": "primary"}
+        history = [{"info": {**user, "model": model}, "parts": [text]}]
+        if turn in self.tools_done:
+            tool = {
+                **text,
+                "id": "prt_1",
+                "messageID": "msg_a",
+                "type": "tool",
+                "state": {"status": "completed"},
+            }
+            answer = {"id": "msg_a", "role": "assistant", "parentID": turn, "sessionID": SESSION, **model}
+            history.append({"info": answer, "parts": [tool]})
+        return tuple(read_history(history))
 
     def refuse(self, call: Effect, status: int | None) -> None:
         """Do nothing and say so; without a status, say nothing in time."""
@@ -148,11 +207,18 @@ class SimulatedHost:
             **info,
         )
 
-    def _part(self, run: Run, kind: str) -> None:
-        part = {"id": "prt_1", "sessionID": SESSION, "messageID": run.step, "type": kind, "text": "Hi"}
+    def _part(self, run: Run, kind: str, **more: Any) -> None:
+        part = {
+            "id": "prt_1",
+            "sessionID": SESSION,
+            "messageID": run.step,
+            "type": kind,
+            "text": "Hi",
+            **more,
+        }
         self.emit("message.part.updated", part=part)
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: Run) -> None:  # noqa: C901 -- a table of what providers do
         match run.behaviour:
             case "answer":
                 run.state = "streaming"
@@ -166,12 +232,42 @@ class SimulatedHost:
             case "hang":
                 run.state = "streaming"
                 run.failed = True
+            case "stall":
+                run.state = "streaming"
+                run.failed = True
+                self._part(run, "text")
+            case "cut":
+                run.failed = True
+                self._part(run, "text")
+                self._next_step(run, "unknown")
+            case "empty":
+                self._end_empty(run)
             case "tool_then_limit":
-                self._part(run, "tool")
-                self._step(run, finish="tool-calls", time={"completed": self.clock * 1000})
-                run.step = self.new_id()
-                self._step(run)
+                self._tool_step(run)
                 self._wait(run)
+            case "tool_then_empty":
+                self._tool_step(run)
+                self._end_empty(run)
+
+    def _tool_step(self, run: Run) -> None:
+        self._part(run, "tool", state={"status": "running"})
+        self._part(run, "tool", state={"status": "completed"})
+        self.tools_done.add(run.turn)
+        self._next_step(run, "tool-calls")
+
+    def _next_step(self, run: Run, finish: str) -> None:
+        self._step(run, finish=finish, time={"completed": self.clock * 1000})
+        run.step = self.new_id()
+        self._step(run)
+
+    def _end_empty(self, run: Run) -> None:
+        """End a turn as if all were well, with nothing said; its message is published once more."""
+        run.failed = True
+        self._step(run, finish="stop", time={"completed": self.clock * 1000})
+        self.run = None
+        self.stopped_well.add(run.turn)
+        self.idle()
+        self._user(run.turn, run.model)
 
     def _wait(self, run: Run) -> None:
         run.failed = True
@@ -198,6 +294,7 @@ class SimulatedHost:
     def _succeed(self, run: Run, behaviour: Behaviour) -> None:
         self._step(run, finish="stop", time={"completed": self.clock * 1000})
         self.run = None
+        self.stopped_well.add(run.turn)
         queued, self.queued = self.queued, None
         if queued is None:
             self.idle()

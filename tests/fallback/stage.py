@@ -23,7 +23,7 @@ EffectT = TypeVar("EffectT", bound=Effect)
 
 def settings(chain: tuple[str, ...] = ("fake/a", "fake/b"), **fallback: Any) -> Settings:
     """Return settings with a global chain; the timers are off unless asked for."""
-    fallback.setdefault("first_token_timeout", 0)
+    fallback = {"first_token_timeout": 0, "stall_timeout": 0, **fallback}
     return Settings.model_validate({"fallback": {"fallback_models": list(chain), **fallback}})
 
 
@@ -36,11 +36,21 @@ class Stage:
     now: float = 1_000_000.0
     effects: list[Effect] = field(default_factory=list)
     sequence: int = 0
+    grants_leases: bool = True
 
     def tell(self, event: Event | TimerFired) -> list[Effect]:
-        new = self.engine.handle(event, self.now)
+        return self.take(self.engine.handle(event, self.now))
+
+    def take(self, new: list[Effect]) -> list[Effect]:
+        """Keep effects; leases are granted and closed models shared at once, as the plugin does it."""
+        taken = list(new)
         self.effects += new
-        return new
+        for effect in new:
+            if isinstance(effect, effects.Claim):
+                taken += self.finish(effect, Done() if self.grants_leases else Failed("another has it"))
+            elif isinstance(effect, effects.CloseModel):
+                self.engine.closed[effect.model] = effect.until
+        return taken
 
     def host(self, kind: str, **properties: Any) -> list[Effect]:
         self.sequence += 1
@@ -106,9 +116,7 @@ class Stage:
         return [*self.host("session.status", status={"type": "idle"}), *self.host("session.idle")]
 
     def finish(self, effect: Effect, outcome: Outcome | None = None) -> list[Effect]:
-        new = self.engine.finished(effect, outcome or Done(Receipt()), self.now)
-        self.effects += new
-        return new
+        return self.take(self.engine.finished(effect, outcome or Done(Receipt()), self.now))
 
     def aborted(self) -> list[Effect]:
         """Answer the last abort the way the host does in a retry wait: one idle, then the answer."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fallback_plugin.events import Part, SessionDeleted, StoredMessage, UserMessage
+from fallback_plugin.events import AssistantMessage, Part, SessionDeleted, StoredMessage, UserMessage
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
@@ -27,8 +27,12 @@ def on_retry(stage: Stage, **user: Any) -> Stage:
 
 def test_a_rate_limit_is_answered_by_abort_then_prompt_then_two_toasts() -> None:
     stage = on_retry(Stage())
-    order = [type(effect).__name__ for effect in stage.effects if not isinstance(effect, effects.Record)]
-    assert order == ["FetchSession", "StopTimer", "Abort"]
+    assert [type(effect) for effect in stage.effects if not isinstance(effect, effects.StopTimer)] == [
+        effects.FetchSession,
+        effects.Claim,
+        effects.Abort,
+        effects.Record,
+    ]
     stage.fail_over("msg_3", A)
     assert stage.asked == [A]
     assert [toast.message for toast in stage.toasts] == [
@@ -291,13 +295,327 @@ def test_a_session_seen_in_the_middle_is_looked_up() -> None:
     assert stage.all(effects.Abort) == []
 
 
-@pytest.mark.parametrize("agent", ["compaction", "summary", "title"])
-def test_the_hosts_hidden_agents_are_left_alone(agent: str) -> None:
-    stage = Stage()
-    stage.user(agent=agent)
-    stage.answer("msg_2", agent=agent)
-    stage.retry()
-    assert stage.all(effects.Abort) == []
+class TestCompaction:
+    """The host's own turn on a message that only asks for compaction."""
+
+    def compaction(self, model: ModelRef = PRIMARY) -> Stage:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2", model, agent="compaction", summary=True)
+        return stage
+
+    def test_a_failing_one_goes_on_in_place_on_the_next_model(self) -> None:
+        stage = self.compaction()
+        stage.retry()
+        stage.aborted()
+        (prompt,) = stage.prompts
+        assert (prompt.model, prompt.message_id, prompt.parts, prompt.agent) == (A, "msg_1", (), "build")
+
+    def test_it_is_not_taken_back_in_the_terminal(self) -> None:
+        stage = self.compaction()
+        stage.engine.host_kind = "tui"
+        stage.retry()
+        stage.aborted()
+        assert stage.all(effects.Revert) == []
+        assert len(stage.prompts) == 1
+
+    def test_an_overflow_is_left_to_the_hosts_compaction(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.error({"name": "ContextOverflowError", "data": {"message": "too long"}})
+        assert stage.all(effects.Abort) == []
+
+    def test_a_model_fixed_in_the_hosts_config_is_left_alone(self) -> None:
+        stage = self.compaction(B)
+        stage.retry()
+        assert stage.all(effects.Abort) == []
+
+    def test_one_that_says_nothing_is_left_alone(self) -> None:
+        stage = self.compaction()
+        stage.answer("msg_2", agent="compaction", finish="stop", time={"created": 1, "completed": 2})
+        stage.idle()
+        stage.user()
+        assert stage.prompts == []
+
+
+class TestEmptyAnswer:
+    """An answer that ends as if all were well, with nothing in it."""
+
+    def empty(self, stage: Stage, message: str = "msg_2") -> None:
+        stage.answer(message, finish="stop", time={"created": 1, "completed": 2})
+        stage.idle()
+
+    @pytest.fixture
+    def stage(self) -> Stage:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        return stage
+
+    def sent(self, stage: Stage) -> None:
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+
+    @pytest.mark.parametrize("kind", [None, "reasoning"])
+    def test_it_is_taken_back_and_the_message_sent_anew(self, stage: Stage, kind: str | None) -> None:
+        if kind:
+            stage.content("msg_2", kind)
+        self.empty(stage)
+        stage.user()
+        self.sent(stage)
+        assert stage.last(effects.Revert).message_id == "msg_1"
+        stage.finish(stage.last(effects.Revert))
+        (prompt,) = stage.prompts
+        assert prompt.message_id is None
+        assert [part["type"] for part in prompt.parts] == ["text", "file", "file"]
+        assert stage.all(effects.Abort) == []
+
+    def test_nothing_is_sent_before_the_hosts_last_word_on_the_turn(self, stage: Stage) -> None:
+        self.empty(stage)
+        assert stage.all(effects.FetchMessages) == []
+        stage.user()
+        assert len(stage.all(effects.FetchMessages)) == 1
+
+    def test_a_host_without_a_last_word_is_given_a_moment(self, stage: Stage) -> None:
+        self.empty(stage)
+        settle = stage.last(effects.StartTimer)
+        stage.tell(TimerFired(settle.session_id, settle.name, settle.attempt))
+        assert len(stage.all(effects.FetchMessages)) == 1
+
+    def test_after_a_finished_tool_only_the_empty_answer_goes(self, stage: Stage) -> None:
+        tool = {"id": "prt_1", "sessionID": stage.session, "messageID": "msg_2", "type": "tool"}
+        stage.host("message.part.updated", part={**tool, "state": {"status": "completed"}})
+        stage.answer("msg_2", finish="tool-calls", time={"created": 1, "completed": 2})
+        stage.answer("msg_3")
+        self.empty(stage, "msg_3")
+        stage.user()
+        assert stage.last(effects.DeleteMessage).message_id == "msg_3"
+        stage.finish(stage.last(effects.DeleteMessage))
+        assert [(prompt.message_id, prompt.parts) for prompt in stage.prompts] == [("msg_1", ())]
+
+    def test_an_answer_with_text_is_left_alone(self, stage: Stage) -> None:
+        stage.content("msg_2")
+        self.empty(stage)
+        stage.user()
+        assert stage.prompts == []
+        assert not stage.in_flight
+
+    def test_an_empty_answer_that_cannot_be_removed_is_said(self, stage: Stage) -> None:
+        self.empty(stage)
+        stage.user()
+        self.sent(stage)
+        stage.finish(stage.last(effects.Revert), Failed("busy", 409))
+        assert stage.toasts[-1].title == "Fallback failed"
+        assert not stage.in_flight
+
+    def test_a_message_the_person_sends_meanwhile_is_the_last_word(self, stage: Stage) -> None:
+        self.empty(stage)
+        stage.state.turn.running = False  # type: ignore[union-attr]  # begun above
+        stage.user("msg_5")
+        stage.user()
+        assert stage.prompts == []
+
+    def test_a_childs_empty_answer_is_switched_since_its_parent_can_wait(self, stage: Stage) -> None:
+        stage.state.parent_id = "ses_0"
+        self.empty(stage)
+        stage.user()
+        assert len(stage.all(effects.FetchMessages)) == 1
+
+
+class TestCutStream:
+    """A step that ends in ``unknown``: the host asks again at once, for ever."""
+
+    def test_it_is_stopped_and_answered_by_the_next_model(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.content("msg_2")
+        stage.answer("msg_2", finish="unknown")
+        stage.answer("msg_3")
+        stage.error(ABORTED)
+        stage.aborted()
+        assert stage.asked == [A]
+
+
+class TestStall:
+    """An answer that stops growing."""
+
+    @pytest.fixture
+    def stage(self) -> Stage:
+        stage = stage_with(stall_timeout="60s")
+        stage.user()
+        stage.answer("msg_2")
+        stage.content("msg_2")
+        return stage
+
+    def fire(self, stage: Stage, after_s: float) -> list[effects.Effect]:
+        timer = stage.last(effects.StartTimer)
+        assert timer.name == "stall"
+        stage.now += after_s
+        return stage.tell(TimerFired(timer.session_id, timer.name, timer.attempt))
+
+    def test_it_is_left_for_the_next_model(self, stage: Stage) -> None:
+        self.fire(stage, 60)
+        stage.error(ABORTED)
+        stage.aborted()
+        assert stage.asked == [A]
+
+    def test_growth_buys_time(self, stage: Stage) -> None:
+        stage.now += 40
+        stage.host("message.part.delta", messageID="msg_2", partID="prt_1", field="text", delta="…")
+        (again,) = self.fire(stage, 20)
+        assert isinstance(again, effects.StartTimer)
+        assert again.after_s == pytest.approx(40)
+
+    def test_a_running_tool_is_no_stall(self, stage: Stage) -> None:
+        tool = {"id": "prt_2", "sessionID": stage.session, "messageID": "msg_2", "type": "tool"}
+        stage.host("message.part.updated", part={**tool, "state": {"status": "running"}})
+        (again,) = self.fire(stage, 600)
+        assert isinstance(again, effects.StartTimer)
+        stage.host("message.part.updated", part={**tool, "state": {"status": "completed"}})
+        assert any(isinstance(effect, effects.Claim) for effect in self.fire(stage, 60))
+
+    def test_a_finished_step_cannot_stall(self, stage: Stage) -> None:
+        new = stage.answer("msg_2", finish="stop", time={"created": 1, "completed": 2})
+        assert effects.StopTimer(stage.session, "stall") in new
+
+
+class TestTerminal:
+    """A live screen would draw a turn that runs again twice."""
+
+    @pytest.fixture
+    def stage(self) -> Stage:
+        return on_retry(Stage(Engine(settings(), host_kind="tui")))
+
+    def test_the_turn_is_taken_back_and_sent_anew(self, stage: Stage) -> None:
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.finish(stage.last(effects.Revert))
+        assert [prompt.message_id for prompt in stage.prompts] == [None]
+
+    def test_where_it_cannot_be_taken_back_it_runs_in_place(self, stage: Stage) -> None:
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.finish(stage.last(effects.Revert), Failed("busy", 409))
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_1"]
+
+    def test_the_new_message_belongs_to_the_same_turn(self, stage: Stage) -> None:
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.finish(stage.last(effects.Revert))
+        turn = stage.state.turn
+        stage.user("msg_9", A)
+        stage.accepted()
+        stage.user("msg_1", time={"created": 9_999_999_999_999})
+        stage.answer("msg_10", A, parent="msg_9")
+        stage.retry()
+        assert stage.state.turn is turn
+        assert stage.state.queued is None
+        assert stage.in_flight
+
+
+class TestOtherInstances:
+    """Two copies of the plugin see one failure."""
+
+    def test_who_does_not_get_the_lease_does_nothing(self) -> None:
+        stage = on_retry(Stage(grants_leases=False))
+        assert stage.all(effects.Abort) == []
+        assert stage.toasts == []
+        assert not stage.in_flight
+
+    def test_both_ask_for_the_same_lease(self) -> None:
+        first, second = on_retry(Stage()), Stage()
+        second.host("session.idle")
+        on_retry(second)
+        assert first.last(effects.Claim).key == second.last(effects.Claim).key
+
+    def test_the_others_abort_is_not_the_users(self) -> None:
+        stage = on_retry(Stage(grants_leases=False))
+        stage.error(ABORTED)
+        stage.idle()
+        assert stage.state.turn is not None
+        assert not stage.state.turn.cancelled
+
+    def test_it_follows_the_others_switch_and_may_act_on_the_next_failure(self) -> None:
+        stage = on_retry(Stage(grants_leases=False))
+        stage.idle()
+        stage.began("msg_3", A)
+        stage.grants_leases = True
+        stage.retry()
+        stage.aborted()
+        assert stage.asked == [B]
+
+
+class TestSharedHealth:
+    """What one session learns about a model, all know."""
+
+    def test_a_failed_model_is_closed_for_everybody(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.accepted()
+        closed = stage.last(effects.CloseModel)
+        assert (closed.model, closed.reason) == (PRIMARY, "rate_limit")
+        assert closed.until == pytest.approx(stage.now + 60)
+
+    def test_an_empty_answer_says_nothing_to_others(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        TestEmptyAnswer().empty(stage)
+        stage.user()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.finish(stage.last(effects.Revert))
+        stage.accepted()
+        assert stage.all(effects.CloseModel) == []
+
+    def test_a_new_session_starts_on_a_model_that_is_open(self) -> None:
+        stage = Stage()
+        stage.engine.closed[PRIMARY] = stage.now + 60
+        assert stage.choose(PRIMARY) == A
+
+    def test_a_candidate_closed_elsewhere_is_passed_over(self) -> None:
+        stage = Stage()
+        stage.engine.closed[A] = stage.now + 60
+        on_retry(stage)
+        stage.aborted()
+        assert stage.asked == [B]
+
+    def test_a_model_is_open_again_at_its_time(self) -> None:
+        stage = Stage()
+        stage.engine.closed[PRIMARY] = stage.now
+        assert stage.choose(PRIMARY) is None
+
+
+class TestUnseenTurn:
+    """A retry or an error of a turn whose beginning was not seen, as after our own restart."""
+
+    def history(self) -> tuple[StoredMessage, ...]:
+        answer = AssistantMessage(
+            id="msg_2", session_id="ses_1", parent_id="msg_1", model=PRIMARY, created_at=2.0, agent="build"
+        )
+        return (stored_turn(), StoredMessage(info=answer))
+
+    def test_a_retry_is_judged_once_the_history_is_read(self) -> None:
+        stage = Stage()
+        stage.retry()
+        stage.retry(attempt=2)
+        (fetch,) = stage.all(effects.FetchMessages)
+        stage.finish(fetch, Fetched(messages=self.history()))
+        stage.aborted()
+        assert [(prompt.model, prompt.message_id) for prompt in stage.prompts] == [(A, "msg_1")]
+
+    def test_so_is_an_error(self) -> None:
+        stage = Stage()
+        stage.error(api_error(401))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=self.history()))
+        stage.aborted()
+        assert stage.asked == [A]
+
+    def test_without_a_history_nothing_happens(self) -> None:
+        stage = Stage()
+        stage.retry()
+        stage.finish(stage.last(effects.FetchMessages), Failed("no answer"))
+        assert stage.all(effects.Abort) == []
 
 
 class TestUsersStop:

@@ -10,10 +10,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fallback_plugin.events import Event, MessageUpdated, UserMessage
 from fallback_plugin.fallback.effects import (
     Abort,
+    Claim,
+    CloseModel,
+    DeleteMessage,
+    Done,
     Effect,
     FetchMessages,
     FetchSession,
     Prompt,
+    Revert,
     StartTimer,
     StopTimer,
     TimerFired,
@@ -32,7 +37,18 @@ C: Final = ModelRef("fake", "c")
 MAX_ATTEMPTS: Final = 3
 
 behaviours: Final[st.SearchStrategy[Behaviour]] = st.sampled_from(
-    ["answer", "rate_limit", "refuse_key", "bad_request", "hang", "tool_then_limit"]
+    [
+        "answer",
+        "rate_limit",
+        "refuse_key",
+        "bad_request",
+        "hang",
+        "stall",
+        "cut",
+        "empty",
+        "tool_then_limit",
+        "tool_then_empty",
+    ]
 )
 
 
@@ -43,17 +59,25 @@ class FallbackMachine(RuleBasedStateMachine):
         super().__init__()
         chain = ("fake/a", "fake/b", "fake/c")
         self.engine = Engine(
-            chain_settings(chain=chain, max_attempts=MAX_ATTEMPTS, first_token_timeout="90s", cooldown="30s")
+            chain_settings(
+                chain=chain,
+                max_attempts=MAX_ATTEMPTS,
+                first_token_timeout="90s",
+                stall_timeout="120s",
+                cooldown="30s",
+            )
         )
         self.host = SimulatedHost()
         self.calls: list[Effect] = []
-        self.timer: StartTimer | None = None
+        self.timers: dict[str, StartTimer] = {}
         self.stopped = False
         self.dispatched: list[Prompt] = []
         self.toasts: list[tuple[str, str]] = []
         self.content_of: set[ModelRef] = set()
         self.known_turn = ""
         self.lost = 0
+        self.refused = 0
+        self.in_this_turn = 0
 
     @property
     def now(self) -> float:
@@ -65,12 +89,16 @@ class FallbackMachine(RuleBasedStateMachine):
                 case Prompt():
                     self.check_prompt(effect)
                     self.calls.append(effect)
-                case Abort() | FetchMessages() | FetchSession():
+                case Abort() | FetchMessages() | FetchSession() | Revert() | DeleteMessage():
                     self.calls.append(effect)
+                case Claim():
+                    self.take(self.engine.finished(effect, Done(), self.now))
+                case CloseModel():
+                    self.engine.closed[effect.model] = effect.until
                 case StartTimer():
-                    self.timer = effect
+                    self.timers[effect.name] = effect
                 case StopTimer():
-                    self.timer = None
+                    self.timers.pop(effect.name, None)
                 case Toast():
                     self.check_toast(effect)
 
@@ -84,13 +112,15 @@ class FallbackMachine(RuleBasedStateMachine):
         if prompt.body.message_id is not None:
             assert prompt.body.parts == ()
             assert prompt.body.message_id == self.known_turn
+        else:
+            assert [part["text"] for part in prompt.body.parts] == ["Please"]
+            assert self.known_turn not in self.host.tools_done, "a finished tool step would be lost"
         assert prompt.body.agent == "build"
         self.dispatched.append(prompt)
-        turn = self.host.turns[-1]
         failed = [run for run in self.host.runs if run.failed]
         assert len(self.dispatched) <= len(failed) + self.lost, "more prompts than failures"
-        mine = [sent for sent in self.dispatched if sent.body.message_id == turn]
-        assert len(mine) <= MAX_ATTEMPTS
+        self.in_this_turn += 1
+        assert self.in_this_turn <= MAX_ATTEMPTS * (1 + self.refused)
 
     def check_toast(self, toast: Toast) -> None:
         body = toast.body
@@ -116,6 +146,7 @@ class FallbackMachine(RuleBasedStateMachine):
         request = PromptRequest(session_id=SESSION, agent="build", model=model)
         chosen, effects = self.engine.choose_model(request, self.now)
         self.stopped = False
+        self.in_this_turn = self.refused = 0
         self.host.user_prompt(chosen or model or current, behaviour)
         self.take(effects)
 
@@ -159,17 +190,17 @@ class FallbackMachine(RuleBasedStateMachine):
     def host_refuses(self, status: int | None) -> None:
         call = self.calls.pop(0)
         self.lost += isinstance(call, Prompt)
+        self.refused += isinstance(call, Prompt)
         self.host.refuse(call, status)
 
-    @precondition(lambda self: self.timer is not None and not self.host.delivery)
-    @rule()
-    def timer_runs_out(self) -> None:
+    @precondition(lambda self: self.timers and not self.host.delivery)
+    @rule(data=st.data())
+    def timer_runs_out(self, data: st.DataObject) -> None:
         """Let a run stay silent for so long that it counts as failed."""
-        timer, self.timer = self.timer, None
-        assert timer is not None
-        if self.host.run is not None:
-            self.host.run.failed = True
+        timer = self.timers.pop(data.draw(st.sampled_from(sorted(self.timers))))
         self.host.clock += timer.after_s
+        if self.host.run is not None and timer.name != "settle":
+            self.host.run.failed = True
         self.take(self.engine.handle(TimerFired(timer.session_id, timer.name, timer.attempt), self.now))
 
     @rule(seconds=st.floats(0.1, 40))
@@ -179,11 +210,15 @@ class FallbackMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def everything_settles(self, data: st.DataObject) -> None:
         """Deliver and execute until nothing is open; then nothing may be in flight, or run after a stop."""
-        while self.host.delivery or self.calls:
+        while self.host.delivery or self.calls or "settle" in self.timers:
             while self.host.delivery:
                 self.deliver()
             if self.calls:
                 self.host.execute(self.calls.pop(0), data.draw(behaviours))
+            elif settle := self.timers.pop("settle", None):
+                self.host.clock += settle.after_s
+                fired = TimerFired(settle.session_id, settle.name, settle.attempt)
+                self.take(self.engine.handle(fired, self.now))
         assert SESSION not in self.engine.switching.in_flight
         if self.stopped:
             assert not self.host.busy

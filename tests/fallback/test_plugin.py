@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import AssistantMessage, Part, SessionEvent, StoredMessage
 from fallback_plugin.fallback.plugin import FallbackPlugin
+from fallback_plugin.health import MemoryHealth
 from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
@@ -53,6 +54,12 @@ class Host:
         self.prompts.append(prompt)
         return Receipt()
 
+    async def revert(self, session_id: str, message_id: str) -> None:
+        """Hide a message."""
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Delete a message."""
+
     async def toast(self, toast: Toast) -> None:
         self.toasts.append(toast)
         self.changed.set()
@@ -74,7 +81,7 @@ async def a_host() -> AsyncIterator[Host]:
 
 
 def a_plugin(**changes: Any) -> FallbackPlugin:
-    plugin = FallbackPlugin(clock=lambda: 1_000.0)
+    plugin = FallbackPlugin(clock=lambda: 1_000.0, health=MemoryHealth())
     plugin.settings_changed(settings(**changes))
     return plugin
 
@@ -102,6 +109,9 @@ def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
     }
     assert hooks == {
         "chat_message",
+        "host_started",
+        "host_stopping",
+        "message_activity",
         "message_part_updated",
         "message_updated",
         "session_created",

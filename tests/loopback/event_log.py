@@ -10,6 +10,7 @@ import httpx2
 Raw: TypeAlias = Mapping[str, Any]
 
 _HEARTBEAT_LIMIT_S: Final = 30.0
+_SHOWN: Final = 40
 
 
 class EventLog:
@@ -71,7 +72,10 @@ class EventLog:
         with self._changed:
             if not self._changed.wait_for(look, timeout_s):
                 seen = [event["type"] for event in self._events[since:]]
-                raise AssertionError(f"not within {timeout_s} s; since then came {seen}")
+                last = ", ".join(seen[-_SHOWN:]) or "nothing"
+                raise AssertionError(
+                    f"not within {timeout_s} s; since then came {len(seen)} events, at last {last}"
+                )
         return found[0]
 
     def _read(self) -> None:
@@ -93,7 +97,8 @@ class EventLog:
 def session_of(event: Raw) -> str | None:
     """Return the session an event is about, if it is about one."""
     properties = event["properties"]
-    found = properties.get("sessionID") or properties.get("info", {}).get("sessionID")
+    places = (properties, properties.get("info", {}), properties.get("part", {}))
+    found = next((place["sessionID"] for place in places if "sessionID" in place), None)
     return found if isinstance(found, str) else None
 
 

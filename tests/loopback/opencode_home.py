@@ -54,10 +54,13 @@ class OpenCodeHome:
         opencode_json.parent.mkdir(parents=True)
         opencode_json.write_text(json.dumps({**_config(provider.url, models), **(config or {})}))
 
-    def install_plugin(self, settings: str) -> str:
-        """Install the plugin as a person does, write ``settings`` to its file, return what was printed."""
+    def install_plugin(self, settings: str, *, scope: str = "user") -> str:
+        """Install the plugin as a person does, write ``settings`` to the user's file, return what was printed.
+
+        ``scope`` is ``user`` or ``project``, as on the command line.
+        """
         done = subprocess.run(
-            [_COMMAND, "install", "opencode", "--user"],
+            [_COMMAND, "install", "opencode", f"--{scope}"],
             env=self.environment,
             cwd=self.directory,
             capture_output=True,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Self
 
-from tests.loopback.reply import Answer, Close, Data, Gate, Head, Reply, Step, status, stream
+from tests.loopback.reply import Answer, Close, Data, Gate, Head, Pause, Reply, Step, status, stream
 
 SMALL_MODEL: Final = "small"
 """Answers the host's tool-less requests (session titles), so that they never count for another model."""
@@ -175,6 +175,8 @@ class ScriptedProvider:
                 opened = asyncio.shield(asyncio.wrap_future(step.opened))
                 await asyncio.wait({opened, client_gone}, return_when=asyncio.FIRST_COMPLETED)
                 opened.cancel()
+            elif isinstance(step, Pause):
+                await asyncio.wait({client_gone}, timeout=step.seconds)
             elif isinstance(step, Close):
                 if step.reset:
                     writer.get_extra_info("socket").setsockopt(

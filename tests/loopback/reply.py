@@ -20,6 +20,13 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A time the provider takes before it goes on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A whole answer that is no stream."""
 
@@ -47,8 +54,9 @@ class Close:
     reset: bool = False
 
 
-Step: TypeAlias = Answer | Head | Data | Gate | Close
+Step: TypeAlias = Answer | Head | Data | Gate | Pause | Close
 Reply: TypeAlias = tuple[Step, ...]
+Wait: TypeAlias = Gate | Pause
 
 _ERRORS: Final = {
     400: ("invalid_request_error", "Invalid value for 'messages'."),
@@ -71,9 +79,26 @@ def status(code: int, message: str | None = None, headers: Mapping[str, str] | N
     return (Answer(code, error_body(message or text, kind), headers or {}),)
 
 
-def stream(*pieces: str | Gate, finish: str = "stop") -> Reply:
+def stream(*pieces: str | Wait, finish: str = "stop") -> Reply:
     """Stream text, piece by piece, to a proper end. Without any text it is an empty answer."""
     return (*_started(pieces), _delta({}, finish), _USAGE, Data("[DONE]"), Close())
+
+
+def reasoning_only(*thoughts: str) -> Reply:
+    """Think, and end properly without a word of an answer."""
+    return (
+        Head(),
+        *(_delta({"role": "assistant", "reasoning_content": thought}) for thought in thoughts),
+        _delta({}, "stop"),
+        _USAGE,
+        Data("[DONE]"),
+        Close(),
+    )
+
+
+def done_only() -> Reply:
+    """Say that the stream is over, and nothing else."""
+    return (Head(), Data("[DONE]"), Close())
 
 
 def tool_call(name: str, arguments: Mapping[str, Any], call_id: str = "call_1") -> Reply:
@@ -94,17 +119,17 @@ def tool_call(name: str, arguments: Mapping[str, Any], call_id: str = "call_1") 
     )
 
 
-def error_object(*pieces: str | Gate, message: str = "Overloaded") -> Reply:
+def error_object(*pieces: str | Wait, message: str = "Overloaded") -> Reply:
     """Put an error object into a 200 stream: as the first chunk, or after some text."""
     return (*_started(pieces), Data(error_body(message)), Close())
 
 
-def cut(*pieces: str | Gate) -> Reply:
+def cut(*pieces: str | Wait) -> Reply:
     """End the stream cleanly without a finish reason."""
     return (*_started(pieces), Close())
 
 
-def reset(*pieces: str | Gate) -> Reply:
+def reset(*pieces: str | Wait) -> Reply:
     """Reset the connection: before any header, or after some text."""
     return (*(_started(pieces) if pieces else ()), Close(reset=True))
 
@@ -119,11 +144,11 @@ def hang(*pieces: str) -> Reply:
     return (*_started(pieces), Gate(), Close())
 
 
-def _started(pieces: tuple[str | Gate, ...]) -> Reply:
+def _started(pieces: tuple[str | Wait, ...]) -> Reply:
     return (
         Head(),
         *(
-            piece if isinstance(piece, Gate) else _delta({"role": "assistant", "content": piece})
+            piece if isinstance(piece, Gate | Pause) else _delta({"role": "assistant", "content": piece})
             for piece in pieces
         ),
     )

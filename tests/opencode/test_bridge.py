@@ -73,6 +73,7 @@ def test_the_handshake_comes_first_and_the_subscriptions_follow(bridge: BridgePr
     assert bridge.until("subscribe")["params"] == {
         "events": ["message.part.updated", "session.idle"],
         "questions": ["chat.message"],
+        "sampled": {},
     }
 
 
@@ -178,7 +179,9 @@ def test_a_file_that_is_broken_from_the_start_is_said_and_does_not_stop_the_brid
     subscribed = bridge.until("subscribe")["params"]
     assert "fallback.toml:1:" in broken
     assert "defaults are used" in broken
-    assert subscribed == {"events": [], "questions": []}, "FALLBACK_PLUGIN_BLOCK counts all the same"
+    assert subscribed == {"events": [], "questions": [], "sampled": {}}, (
+        "FALLBACK_PLUGIN_BLOCK counts all the same"
+    )
 
 
 def test_plugins_that_cannot_be_loaded_are_named_in_one_toast(bridge: BridgeProcess, home: Path) -> None:

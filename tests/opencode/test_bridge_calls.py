@@ -75,6 +75,31 @@ async def test_a_history_is_read_oldest_first() -> None:
     assert [message.info.id for message in await host.messages("ses_1")] == ["msg_1"]
 
 
+async def test_a_revert_names_its_message_in_the_body() -> None:
+    host, peer = calls(done({"id": "ses_1"}))
+    await host.revert("ses_1", "msg_1")
+    assert peer.asked[0][1] == {
+        "call": "session.revert",
+        "arguments": {"sessionID": "ses_1", "body": {"messageID": "msg_1"}},
+    }
+
+
+async def test_a_message_is_deleted_by_its_session_and_its_id() -> None:
+    host, peer = calls(done(data=True))
+    await host.delete_message("ses_1", "msg_1")
+    assert peer.asked[0][1] == {
+        "call": "session.deleteMessage",
+        "arguments": {"sessionID": "ses_1", "messageID": "msg_1"},
+    }
+
+
+async def test_a_running_session_refuses_to_delete_a_message() -> None:
+    host, _ = calls({"status": 409, "data": {"name": "SessionBusyError", "data": {}}})
+    with pytest.raises(HostCallError) as raised:
+        await host.delete_message("ses_1", "msg_1")
+    assert raised.value.status == 409
+
+
 async def test_a_toast_counts_milliseconds_for_the_host() -> None:
     host, peer = calls(done())
     await host.toast(Toast(title="T", message="M", variant="warning", duration_s=2))

@@ -149,6 +149,14 @@ EXCHANGES: Final = {
         SESSION,
         None,
     ),
+    "delete_message": Exchange(
+        lambda client: client.delete_message("ses_1", "msg_1"),
+        "DELETE",
+        "/session/ses_1/message/msg_1",
+        None,
+        answer=True,
+        returns=None,
+    ),
     "toast": Exchange(
         lambda client: client.toast(Toast(title="T", message="M", variant="warning", duration_s=2.5)),
         "POST",

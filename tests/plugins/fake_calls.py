@@ -42,6 +42,12 @@ class FakeCalls:
         self.calls.append(("prompt", f"{session_id} {prompt.model}"))
         return Receipt()
 
+    async def revert(self, session_id: str, message_id: str) -> None:
+        self.calls.append(("revert", f"{session_id} {message_id}"))
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        self.calls.append(("delete_message", f"{session_id} {message_id}"))
+
     async def toast(self, toast: Toast) -> None:
         if self.is_gone:
             raise HostCallError("the host is gone")

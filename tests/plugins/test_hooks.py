@@ -172,6 +172,14 @@ async def test_message_part_updated_brings_its_event_and_no_deltas() -> None:
     assert await told("message_part_updated", event, delta) == {"event": event}
 
 
+async def test_message_activity_brings_a_delta() -> None:
+    event = events.MessagePartDelta(
+        type="message.part.delta", session_id="s", message_id="m", part_id="p", delta="a"
+    )
+
+    assert await told("message_activity", event) == {"event": event}
+
+
 async def test_message_removed_brings_its_event() -> None:
     event = events.MessageRemoved(type="message.removed", session_id="s", message_id="m")
 

@@ -3,6 +3,7 @@
 import inspect
 
 from fallback_plugin import hookspecs
+from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
 from fallback_plugin.plugins.subscriptions import HOOKS, subscriptions
 from fallback_plugin.wire.event import read_event
 
@@ -29,6 +30,18 @@ def test_questions_are_the_first_result_hooks() -> None:
     wanted = subscriptions(["chat_message", "session_idle"], ["chat_message", "tool_before"])
 
     assert wanted.questions == {"chat_message"}
+
+
+def test_activity_wants_one_delta_in_a_while() -> None:
+    wanted = subscriptions(["message_activity", "session_idle"], [])
+
+    assert (wanted.events, wanted.sampled) == ({"session.idle"}, {"message.part.delta": ACTIVITY_EVERY_S})
+
+
+def test_where_every_delta_is_sent_none_is_sampled() -> None:
+    wanted = subscriptions(["message_activity", "event"], [])
+
+    assert (wanted.events, wanted.sampled) == ({"*"}, {})
 
 
 def test_each_class_of_event_has_the_hook_that_takes_it() -> None:

@@ -80,7 +80,15 @@ def test_every_kind_of_failure_stands_in_the_example_and_the_documentation(kind:
 def test_the_defaults_in_the_example_are_those_of_the_models() -> None:
     """Fallback's plain values are written with their default, so that a copied file changes nothing."""
     written = Settings.model_validate(tomli.loads(EXAMPLE)).fallback
-    plain = ("enabled", "max_attempts", "cooldown", "first_token_timeout", "notify", "on_foreign_abort")
+    plain = (
+        "enabled",
+        "max_attempts",
+        "cooldown",
+        "first_token_timeout",
+        "stall_timeout",
+        "notify",
+        "on_foreign_abort",
+    )
     assert {name: getattr(written, name) for name in plain} == {
         name: getattr(Settings().fallback, name) for name in plain
     }

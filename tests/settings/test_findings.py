@@ -85,7 +85,14 @@ def test_a_mistake_is_placed_named_and_answered(machine: Machine, text: str, com
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "1e300", "'abc'", "''", "true", "[]", "32e5"])
 @pytest.mark.parametrize(
-    "key", ["fallback.cooldown", "fallback.first_token_timeout", 'models."p/a".cooldown']
+    "key",
+    [
+        "fallback.cooldown",
+        "fallback.first_token_timeout",
+        "fallback.stall_timeout",
+        'models."p/a".cooldown',
+        'models."p/a".stall_timeout',
+    ],
 )
 def test_an_absurd_duration_is_refused_with_its_key(machine: Machine, key: str, value: str) -> None:
     machine.write_project(f"{key} = {value}")

@@ -123,12 +123,23 @@ def test_a_project_cannot_choose_the_log_file(machine: Machine) -> None:
     assert "log.file is ignored" in loaded.warnings[0]
 
 
+def test_a_project_cannot_choose_the_health_file(machine: Machine) -> None:
+    machine.write_project('[health]\nfile = "~/.bashrc"\n')
+    loaded = machine.load()
+    assert loaded.settings.health.file is None
+    assert "health.file is ignored" in loaded.warnings[0]
+
+
 def test_paths_start_at_the_users_file_or_home(machine: Machine) -> None:
-    machine.write_user('[plugins]\ndirs = ["mine", "~/yours", "/theirs"]\n[log]\nfile = "log.txt"\n')
+    machine.write_user(
+        '[plugins]\ndirs = ["mine", "~/yours", "/theirs"]\n'
+        '[log]\nfile = "log.txt"\n[health]\nfile = "~/health.sqlite3"\n'
+    )
     settings = machine.load().settings
     folder = machine.user_file.parent
     assert settings.plugins.dirs == (folder / "mine", machine.home / "yours", Path("/theirs"))
     assert settings.log.file == folder / "log.txt"
+    assert settings.health.file == machine.home / "health.sqlite3"
 
 
 def test_a_relative_folder_in_a_variable_is_not_the_projects(machine: Machine) -> None:

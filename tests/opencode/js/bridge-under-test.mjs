@@ -53,7 +53,7 @@ export async function start(plan = {}, { interpreter, numbers = {}, client = {},
   const received = new Record() // lines the child got
   const toasts = new Record()
   const host = {
-    _client: { get: async () => ({ data: { version } }) },
+    _client: { get: async () => ({ data: { version } }), ...client.raw },
     session: {
       get: async ({ path }) => {
         received.add(JSON.parse(path.id))

@@ -64,6 +64,43 @@ test("a star subscribes to every type, text deltas included", async (t) => {
   await gotEvent("message.part.delta")
 })
 
+test("of a sampled type one in a while is sent, session by session, the first at once", async (t) => {
+  const { hooks, event, got, gotEvent, received } = await start({ events: ["end"], sampled: { "message.part.delta": 60 } })
+  t.after(hooks.dispose)
+  await got("host")
+  const delta = (sessionID, delta) => event("message.part.delta", { sessionID, delta })
+  delta("ses_1", "first")
+  delta("ses_1", "second")
+  delta("ses_2", "other")
+  event("session.idle", { sessionID: "ses_1" })
+  delta("ses_1", "after the idle")
+  delta("ses_2", "other again")
+  event("end")
+  await gotEvent("end")
+  assert.deepEqual(deltas(received), ["first", "other", "after the idle"])
+})
+
+test("of a sampled type the next is sent when its time has come", async (t) => {
+  const { hooks, event, got, gotEvent, received } = await start({ events: ["end"], sampled: { "message.part.delta": 0 } })
+  t.after(hooks.dispose)
+  await got("host")
+  event("message.part.delta", { sessionID: "ses_1", delta: "first" })
+  event("message.part.delta", { sessionID: "ses_1", delta: "second" })
+  event("end")
+  await gotEvent("end")
+  assert.deepEqual(deltas(received), ["first", "second"])
+})
+
+test("a delta that is not sent is not even serialised", async (t) => {
+  const { hooks, got } = await start({ sampled: { "message.part.delta": 60 } })
+  t.after(hooks.dispose)
+  await got("host")
+  let serialised = 0
+  const properties = { sessionID: "ses_1", toJSON: () => (serialised++, {}) }
+  for (let n = 0; n < 2000; n++) hooks.event({ event: { type: "message.part.delta", properties } })
+  assert.equal(serialised, 1)
+})
+
 test("an answer to chat.message moves the prompt to its model and variant", async (t) => {
   const model = { providerID: "q", modelID: "other" }
   const { hooks, got } = await start({
@@ -203,6 +240,25 @@ test("a refusal of the host is a result with its status; what the client throws 
   assert.deepEqual(thrown.error, { code: -32000, message: "socket closed" })
 })
 
+test("a message is deleted over the client's own connection, which has no method for it", async (t) => {
+  const calls = [{ call: "session.deleteMessage", arguments: { sessionID: "ses_1", messageID: "msg_1" } }]
+  const asked = deferred()
+  const raw = {
+    delete: async (given) => {
+      asked.resolve(given)
+      return { error: { message: "busy" }, response: { status: 409 } }
+    },
+  }
+  const { hooks, received } = await start({ calls }, { client: { raw } })
+  t.after(hooks.dispose)
+  assert.deepEqual(await asked.promise, {
+    url: "/session/{id}/message/{messageID}",
+    path: { id: "ses_1", messageID: "msg_1" },
+  })
+  const { result } = await received.until((line) => line.id === "call-0")
+  assert.equal(result.status, 409)
+})
+
 for (const call of ["session.delete", "constructor", "_client.get", ""])
   test(`a call outside the list is refused: ${JSON.stringify(call)}`, async (t) => {
     const { hooks, received } = await start({ calls: [{ call, arguments: {} }] })
@@ -229,6 +285,11 @@ test("lines from the child that make no sense are ignored", async (t) => {
   event("a")
   await gotEvent("a")
 })
+
+function deltas(received) {
+  const lines = received.entries.filter((line) => line.params?.event?.type === "message.part.delta")
+  return lines.map((line) => line.params.event.properties.delta)
+}
 
 function deferred() {
   const made = {}

@@ -1,0 +1,37 @@
+"""What the benchmarks of the real OpenCode share: which one runs, and homes with and without the plugin."""
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.loopback.opencode_binary import find_opencode
+from tests.loopback.opencode_home import OpenCodeHome
+from tests.loopback.provider import ScriptedProvider
+
+
+def opencode() -> Path:
+    """Return the OpenCode to measure, or leave with an error."""
+    binary = find_opencode()
+    if binary is None:
+        sys.exit("error: OpenCode does not run here: scripts/test installs it")
+    return binary
+
+
+def home_with_ours(
+    root: Path, provider: ScriptedProvider, models: Mapping[str, Sequence[str]], settings: str
+) -> OpenCodeHome:
+    """Make a home with the plugin, installed as a person does."""
+    home = OpenCodeHome(root, provider, models)
+    home.install_plugin(settings)
+    return home
+
+
+def home_with_file(
+    root: Path, provider: ScriptedProvider, models: Mapping[str, Sequence[str]], plugin: Path
+) -> OpenCodeHome:
+    """Make a home with a plugin that is one JavaScript file."""
+    home = OpenCodeHome(root, provider, models)
+    home.plugin_file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(plugin, home.plugin_file.parent)
+    return home

@@ -1,0 +1,185 @@
+"""What a tracked session costs in memory, and whether all of it comes back when sessions end.
+
+Sessions run through the plugin host and the fallback plugin as they do in the bridge; only the coding agent
+is a fake. They are healthy, or have been switched, or are caught in the middle of a switch. They begin and
+end twice: first they are deleted, then only quiet for long. Each figure is taken in a fresh process, since
+the tracing of allocations takes memory itself.
+
+Run it from the repository as ``python -m bench.session_memory [sessions]``.
+"""
+
+import gc
+import logging
+import os
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import anyio
+
+from bench.fake_agent import PRIMARY, Case, FakeAgent
+from bench.process import resident_bytes
+from fallback_plugin.fallback.plugin import FallbackPlugin
+from fallback_plugin.plugins import PluginHost
+from fallback_plugin.settings import Settings
+from fallback_plugin.wire.event import read_event
+
+BUDGET_BYTES: Final = 40_000_000 / 10_000
+LEFT_OVER: Final = 0.05
+"""What part of the sessions' memory may stay when they end: tables that the next ones fill again."""
+GROWTH: Final = 0.01
+"""What part may be left after the second round beyond what was left after the first."""
+BATCH: Final = 200
+WARM_UP_SESSIONS: Final = 100
+NEW_SESSION: Final = "ses_of_another_day"
+TWO_DAYS_S: Final = 2 * 24 * 3600.0
+
+SETTINGS: Final = {"fallback_models": ["fakeb/fallback-a", "fakeb/fallback-b"]}
+
+CASES: Final[tuple[Case, ...]] = ("healthy", "switched", "mid-switch")
+Gauge: TypeAlias = Literal["traced", "resident"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Bytes beyond those of a host that has seen a few sessions: with all sessions, and after each end."""
+
+    held: int
+    deleted: int
+    quiet: int
+
+
+async def figures(case: Case, sessions: int, gauge: Callable[[], int], health_file: Path) -> Figures:
+    """Let sessions begin and end twice in one plugin host."""
+    agent = FakeAgent()
+    plugin = FallbackPlugin(clock=agent.clock)
+    host = PluginHost(agent)
+    host.load(explicit={"fallback": plugin}, builtins=False, entry_points=False)
+    agent.publish = lambda raw, sequence: host.publish(raw, read_event(raw, sequence=sequence))
+    settings = Settings.model_validate({"fallback": SETTINGS, "health": {"file": str(health_file)}})
+
+    async def begin(numbers: range) -> None:
+        agent.stopped = anyio.Event() if case == "mid-switch" else None
+        for number in numbers:
+            agent.begin(case, session_id(number))
+            if number % BATCH == 0:
+                await anyio.wait_all_tasks_blocked()
+        await anyio.wait_all_tasks_blocked()
+        check_tracked(plugin, case, numbers)
+
+    async def delete(numbers: range) -> None:
+        for number in numbers:
+            agent.delete(session_id(number))
+        await anyio.wait_all_tasks_blocked()
+        await let_aborts_fail()
+        check_forgotten(plugin, numbers)
+
+    async def fall_quiet(numbers: range) -> None:
+        await let_aborts_fail()
+        agent.now += TWO_DAYS_S
+        agent.emit(NEW_SESSION, "session.created", info={"id": NEW_SESSION})
+        await anyio.wait_all_tasks_blocked()
+        check_forgotten(plugin, numbers)
+
+    async def let_aborts_fail() -> None:
+        if agent.stopped is not None:
+            agent.stopped.set()
+            await anyio.wait_all_tasks_blocked()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(host.run)
+        await host.settings_changed(settings)
+        await begin(warm_up := range(WARM_UP_SESSIONS))
+        await delete(warm_up)
+        await begin(warm_up)
+        await fall_quiet(warm_up)
+        bare = gauge()
+        await begin(first := range(sessions))
+        held = gauge() - bare
+        await delete(first)
+        deleted = gauge() - bare
+        await begin(second := range(sessions, 2 * sessions))
+        await fall_quiet(second)
+        quiet = gauge() - bare
+        await host.stop()
+    return Figures(held, deleted, quiet)
+
+
+def session_id(number: int) -> str:
+    """Return the id of a session."""
+    return f"ses_{number:026}"
+
+
+def check_tracked(plugin: FallbackPlugin, case: Case, numbers: range) -> None:
+    """Make sure that sessions are where their case wants them, or the figures would be worth nothing."""
+    for number in numbers:
+        session = plugin.engine.session(session_id(number))
+        assert session is not None
+        switched = session.state is not None and session.state.current != PRIMARY
+        assert switched == (case == "switched"), f"a {case} session is on {session.state}"
+        assert (session.switch is not None) == (case == "mid-switch")
+
+
+def check_forgotten(plugin: FallbackPlugin, numbers: range) -> None:
+    """Make sure that no session is known any more."""
+    assert not any(plugin.engine.session(session_id(number)) for number in numbers), "a session did not end"
+
+
+def traced_bytes() -> int:
+    """Return the bytes of Python objects."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def own_resident_bytes() -> int:
+    """Return the process's memory in RAM."""
+    gc.collect()
+    return resident_bytes(os.getpid())
+
+
+def measure(case: Case, gauge: Gauge, sessions: int) -> Figures:
+    """Take the figures of one case; call it in a fresh process."""
+    logging.disable()  # a bridge writes to a file
+    if gauge == "traced":
+        tracemalloc.start()
+    read = traced_bytes if gauge == "traced" else own_resident_bytes
+    with tempfile.TemporaryDirectory() as folder:
+        return anyio.run(figures, case, sessions, read, Path(folder, "health.sqlite3"))
+
+
+def main() -> int:
+    """Print the figures; return 1 if a session costs too much or leaves something behind."""
+    sessions = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    print(f"{sessions:,} sessions; budget {BUDGET_BYTES:,.0f} bytes each")
+    print(f"{'':<22}{'bytes each':>11}{'to budget':>11}{'held MB':>9}{'deleted MB':>12}{'quiet MB':>10}")
+    over = False
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        for case in CASES:
+            for gauge in ("traced", "resident"):
+                found = processes.submit(measure, case, gauge, sessions).result()
+                each = found.held / sessions
+                over |= each > BUDGET_BYTES
+                if gauge == "traced":  # an allocator may keep pages, so RAM alone proves no leak
+                    over |= max(found.deleted, found.quiet) > LEFT_OVER * found.held
+                    over |= found.quiet - found.deleted > GROWTH * found.held
+                name = f"{case}, {gauge}"
+                print(
+                    f"{name:<22}{each:>11,.0f}{each / BUDGET_BYTES:>11.2f}{megabytes(found.held):>9}"
+                    f"{megabytes(found.deleted):>12}{megabytes(found.quiet):>10}"
+                )
+    return int(over)
+
+
+def megabytes(count: int) -> str:
+    """Write bytes as megabytes."""
+    return f"{count / 1e6:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""The turns of a soak, drawn from a seed, and what the provider may have been asked after each.
+
+A turn gives each model of the chain a behaviour. From them follows which models are asked, in which order and
+how often, and so any request that was not allowed stands out. Pure: no clock, no host.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+from tests.loopback.provider import Request
+from tests.loopback.reply import (
+    Close,
+    Data,
+    Gate,
+    Head,
+    Reply,
+    cut,
+    error_object,
+    hang,
+    hang_before_headers,
+    reset,
+    status,
+    stream,
+    tool_call,
+)
+
+CHAIN: Final = ("primary", "fallback-a", "fallback-b")
+FAILING: Final = (0.75, 0.5, 0.35)
+"""How often each of them fails."""
+
+BAD_REQUESTS, ABORTS, PLAIN_ANSWERS, LONG_WATCHES = 0.03, 0.4, 0.8, 0.15
+"""How often the request is one no model takes, a person stops the turn, an answer needs no tool, and the
+provider is watched for long after a stop."""
+
+TURNS_A_SESSION: Final = 8
+LOOPS: Final = 12
+"""The host asks a model again at once, for ever, whose stream has no end: so often before it is stopped."""
+
+Moment: TypeAlias = Literal["any time", "at the first sign", "while streaming", "when settled"]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a model does in one turn: its replies, of which the last repeats, and the requests that makes.
+
+    ``answers`` and ``stops`` tell what becomes of the turn: it is done, or it fails and no other model may be
+    asked. ``tools`` counts the tool steps that are completed.
+    """
+
+    replies: tuple[Reply, ...]
+    fewest: int = 1
+    most: int = 1
+    tools: int = 0
+    shows_a_sign: bool = True
+    answers: bool = False
+    stops: bool = False
+
+
+_TOOL: Final = tool_call("bash", {"command": "true", "description": "Does nothing"})
+_DONE_ONLY: Final[Reply] = (Head(), Data("[DONE]"), Close())
+
+FAILURES: Final[Mapping[str, Behaviour]] = {
+    "429": Behaviour((status(429),)),
+    "401": Behaviour((status(401),)),
+    "402": Behaviour((status(402),)),
+    "404": Behaviour((status(404),)),
+    "503": Behaviour((status(503),)),
+    "reset": Behaviour((reset(),)),
+    "error in the stream": Behaviour((error_object(),)),
+    "error after a word": Behaviour((error_object("Half "),)),
+    "tool, then 429": Behaviour((_TOOL, status(429)), fewest=2, most=2, tools=1),
+    "tool, then 401": Behaviour((_TOOL, status(401)), fewest=2, most=2, tools=1),
+    "empty": Behaviour((stream(),), shows_a_sign=False),
+    "tool, then empty": Behaviour((_TOOL, stream()), fewest=2, most=2, tools=1, shows_a_sign=False),
+    "cut": Behaviour((cut("Half "),), most=LOOPS, shows_a_sign=False),
+    "only [DONE]": Behaviour((_DONE_ONLY,), most=LOOPS, shows_a_sign=False),
+    "silent": Behaviour((hang_before_headers(),), shows_a_sign=False),
+    "stalled": Behaviour((hang("Half "),), shows_a_sign=False),
+}
+SHOWN: Final = tuple(name for name, behaviour in FAILURES.items() if behaviour.shows_a_sign)
+"""Those the host reports by itself."""
+BAD_REQUEST: Final = Behaviour((status(400),), stops=True)
+
+
+@dataclass(frozen=True)
+class Abort:
+    """The person's stop: the moment, a delay after it, and how long the provider is watched then."""
+
+    moment: Moment
+    after_s: float
+    watch_s: float
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: how each model of `CHAIN` behaves, and when the person stops it, if they do."""
+
+    number: int
+    behaviours: tuple[str, ...]
+    abort: Abort | None
+    pause_s: float
+
+    @property
+    def opens_session(self) -> bool:
+        """Whether the turn is the first of a session."""
+        return self.number % TURNS_A_SESSION == 0
+
+    @property
+    def answer(self) -> str:
+        """The text of whoever answers."""
+        return f"Answer {self.number}."
+
+    @property
+    def ends_at(self) -> int | None:
+        """The place of the model with which the turn ends, None if all of them fail."""
+        ends = (place for place, it in enumerate(self._all()) if it.answers or it.stops)
+        return next(ends, None)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether some model answers."""
+        return self.ends_at is not None and self._all()[self.ends_at].answers
+
+    @property
+    def held(self) -> bool:
+        """Whether answers wait for ever after their first words, so that the stop comes before their end."""
+        return self.abort is not None and self.abort.moment != "when settled"
+
+    def script(self) -> Iterator[tuple[str, tuple[Reply, ...]]]:
+        """Return the replies of each model."""
+        for model, behaviour in zip(CHAIN, self._all(), strict=True):
+            yield model, behaviour.replies
+
+    def complaints(self, requests: Sequence[Request], *, stopped: bool) -> Iterator[str]:
+        """Say which of a turn's requests should not be there, and which are missing unless it was stopped."""
+        last = len(CHAIN) - 1 if self.ends_at is None else self.ends_at
+        asked = [(model, len(list(same))) for model, same in groupby(requests, lambda it: it.model)]
+        allowed = CHAIN[: last + 1]
+        order = tuple(model for model, _ in asked)
+        if order != (allowed[: len(order)] if stopped else allowed):
+            yield f"asked were {order}, allowed are {allowed}"
+            return
+        for (model, count), behaviour in zip(asked, self._all(), strict=False):
+            # A stop may come before the last step of the last model that was asked.
+            fewest = 1 if stopped and model == order[-1] else behaviour.fewest
+            if not fewest <= count <= behaviour.most:
+                yield f"{model} was asked {count} times, allowed are {fewest} to {behaviour.most}"
+        yield from self._tool_complaints(requests)
+
+    def _tool_complaints(self, requests: Sequence[Request]) -> Iterator[str]:
+        done = 0
+        for model, behaviour in zip(CHAIN, self._all(), strict=True):
+            first = next((request for request in requests if request.model == model), None)
+            if first is not None and (sent := first.roles[_last_user(first.roles) :].count("tool")) != done:
+                yield f"{model} got {sent} tool results of this turn, done were {done}"
+            done += behaviour.tools
+
+    def _all(self) -> tuple[Behaviour, ...]:
+        return tuple(self._behaviour(name) for name in self.behaviours)
+
+    def _behaviour(self, name: str) -> Behaviour:
+        if name in FAILURES:
+            return FAILURES[name]
+        if name == "400":
+            return BAD_REQUEST
+        text = stream("First ", Gate(), "words.") if self.held else stream(self.answer)
+        with_tool = name != "answer"
+        steps = (_TOOL, text) if with_tool else (text,)
+        return Behaviour(steps, len(steps), len(steps), tools=int(with_tool), answers=True)
+
+
+def draw(seed: int, turns: int) -> Iterator[Turn]:
+    """Return the turns of a seed. The first of them are the same however many there are."""
+    random = Random(seed)  # noqa: S311 -- the same turns every time are the point
+    failures = tuple(FAILURES)
+    for number in range(turns):
+        behaviours = tuple(
+            random.choice(failures) if random.random() < often else _success(random) for often in FAILING
+        )
+        if random.random() < BAD_REQUESTS:
+            behaviours = ("400", *behaviours[1:])
+        turn = Turn(number, behaviours, None, random.uniform(0.0, 0.2))
+        abort = _abort(random, turn) if random.random() < ABORTS else None
+        yield Turn(number, behaviours, abort, turn.pause_s)
+
+
+def _success(random: Random) -> str:
+    return "answer" if random.random() < PLAIN_ANSWERS else "tool, then answer"
+
+
+def _abort(random: Random, turn: Turn) -> Abort:
+    moments: dict[Moment, Callable[[], float]] = {"any time": lambda: random.uniform(0.0, 0.6)}
+    if turn.behaviours[0] in SHOWN:
+        moments["at the first sign"] = lambda: random.uniform(0.0, 0.15)
+    if turn.is_answered:
+        moments["while streaming"] = lambda: random.uniform(0.0, 0.1)
+        moments["when settled"] = lambda: random.uniform(0.0, 0.1)
+    moment = random.choice(list(moments))
+    # The host's own next try comes two seconds after the first.
+    watch_s = 3.0 if random.random() < LONG_WATCHES else 1.0
+    return Abort(moment, moments[moment](), watch_s)
+
+
+def _last_user(roles: Sequence[str]) -> int:
+    return len(roles) - 1 - list(reversed(roles)).index("user")

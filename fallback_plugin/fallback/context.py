@@ -1,0 +1,86 @@
+"""What a decision is made with, and the effects that depend on nothing else."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fallback_plugin.fallback.chain import Chain
+from fallback_plugin.fallback.effects import CloseModel, Effect, StartTimer, StopTimer, TimerName, Toast
+from fallback_plugin.fallback.session import Attempt, Session
+from fallback_plugin.host_client import HostKind
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FailureKind, ModelSettings, Settings
+from fallback_plugin.wire.toast import Toast as ToastBody
+
+SETTLE_S: Final = 1.0
+"""How long a finished turn is given to publish its user message once more; OpenCode does so within 0.1 s."""
+
+SHARED_KINDS: Final = frozenset[FailureKind](
+    {
+        "rate_limit",
+        "quota",
+        "billing",
+        "concurrency",
+        "overload",
+        "server",
+        "transport",
+        "timeout",
+        "auth",
+        "model_not_found",
+    }
+)
+"""Kinds that say something about the model, not about the one turn that met them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The settings, the session's chain, the time, and how the host runs."""
+
+    settings: Settings
+    chain: Chain
+    now: float
+    host_kind: HostKind = "serve"
+
+    def toast(self, session: Session, toast: ToastBody) -> list[Effect]:
+        """Return a toast, unless the person wants none."""
+        return [Toast(session.id, toast)] if self.settings.fallback.notify else []
+
+    def usable_at(self, model: ModelRef, retry_after_s: float | None) -> float:
+        """Return when a model that fails now may be asked again."""
+        own = self._own(model).cooldown
+        cooldown_s = self.settings.fallback.cooldown if own is None else own
+        return self.now + max(cooldown_s, retry_after_s or 0.0)
+
+    def close(self, session: Session, model: ModelRef, until: float, kind: FailureKind) -> list[Effect]:
+        """Return the news for other sessions and processes that a model cools, if it is any to them."""
+        shared = kind in SHARED_KINDS and until > self.now
+        return [CloseModel(session.id, model, until, kind)] if shared else []
+
+    def first_token_timer(self, session: Session, attempt: Attempt) -> list[Effect]:
+        """Return the timer that gives a model its time to begin; none if it is switched off."""
+        own = self._own(attempt.model).first_token_timeout
+        timeout_s = self.settings.fallback.first_token_timeout if own is None else own
+        return _timer(session, "first_token", attempt, timeout_s)
+
+    def stall_timer(self, session: Session, attempt: Attempt, quiet_s: float = 0.0) -> list[Effect]:
+        """Return the timer of an answer that has not grown for ``quiet_s``; none if it is switched off."""
+        timeout_s = self.stall_timeout_s(attempt.model)
+        return _timer(session, "stall", attempt, timeout_s - quiet_s) if timeout_s > 0 else []
+
+    def stall_timeout_s(self, model: ModelRef) -> float:
+        """Return how long an answer of a model may stop growing, 0 for ever."""
+        own = self._own(model).stall_timeout
+        return self.settings.fallback.stall_timeout if own is None else own
+
+    def _own(self, model: ModelRef) -> ModelSettings:
+        """Return what is set for a model with its variant, else without."""
+        of = self.settings.models
+        return of.get(model) or of.get(replace(model, variant=None)) or ModelSettings()
+
+
+def _timer(session: Session, name: TimerName, attempt: Attempt, after_s: float) -> list[Effect]:
+    return [StartTimer(session.id, name, attempt.number, after_s)] if after_s > 0 else []
+
+
+def stop_timers(session: Session) -> list[Effect]:
+    """Return the end of the timers that watch an answer."""
+    return [StopTimer(session.id, "first_token"), StopTimer(session.id, "stall")]

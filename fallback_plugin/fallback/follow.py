@@ -1,0 +1,121 @@
+"""Following a session by what its host shows: turns, attempts, steps and parts. Nothing is decided here."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fallback_plugin.events import AssistantMessage, Part, StoredMessage, UserMessage
+from fallback_plugin.fallback.redirect import undo_unless_taken
+from fallback_plugin.fallback.replay import TOOL_AT_WORK
+from fallback_plugin.fallback.session import Attempt, Session, Turn, same_model
+from fallback_plugin.fallback.state import FallbackState
+
+COMPACTION_AGENT: Final = "compaction"
+CONTENT_PARTS: Final = frozenset({"reasoning", "text", "tool"})
+
+
+def follow_user_message(session: Session, message: UserMessage, now: float) -> None:
+    """Begin a turn with a new message, or see the host take a turn up again."""
+    turn = session.turn
+    if turn is None:
+        begin_turn(session, message, now)
+    elif message.id == turn.message_id:
+        turn.user = message
+        turn.agent = message.agent
+        if same_model(message.model, turn.attempt.model):
+            turn.attempt.begun = True
+    elif _sent_anew(turn, message):
+        session.past.append(turn.message_id)
+        turn.message_id, turn.created_at, turn.user = message.id, message.created_at, message
+        turn.attempt.begun = True
+    elif message.id in session.past or message.created_at < turn.created_at:
+        pass  # hosts publish older messages again
+    elif turn.running and not turn.cancelled:
+        session.queued = message
+    else:
+        begin_turn(session, message, now)
+
+
+def _sent_anew(turn: Turn, message: UserMessage) -> bool:
+    """Tell whether a new message is the turn's own text, sent by us under a new id."""
+    return turn.awaiting_result and not turn.attempt.begun and message.model == turn.attempt.model
+
+
+def begin_turn(session: Session, message: UserMessage, now: float) -> Turn:
+    """Make a message the turn under way; its model is where the session stands now."""
+    undo_unless_taken(session, message.model)
+    turn = session.begin_turn(message)
+    session.ledger.forget_before(turn.attempt.number, now)
+    state = session.state
+    if state is None:
+        return turn
+    state.begin_turn()
+    if same_model(message.model, state.original) and state.current != state.original:
+        state.current, state.index = state.original, -1
+    elif not same_model(message.model, state.current):
+        model = message.model
+        session.state = FallbackState(model, model, usable_at=state.usable_at, closed=state.closed)
+    return turn
+
+
+def follow_assistant_message(session: Session, message: AssistantMessage, now: float) -> Attempt | None:
+    """Return the attempt a message belongs to; None if its turn is over, or it is of no attempt of ours."""
+    turn = _turn_of(session, message, now)
+    if turn is None:
+        return None
+    turn.compacting = message.agent == COMPACTION_AGENT
+    if turn.user is None:
+        turn.agent = message.agent
+    attempt = turn.attempt_of(message)
+    if attempt is None:
+        if session.switch is not None:
+            return None
+        attempt = session.new_attempt(message.model)
+        turn.attempts.append(attempt)
+    if message.id not in turn.steps:
+        turn.steps[message.id] = attempt
+        attempt.begin_step(message.id)
+    attempt.begun = True
+    return attempt
+
+
+def _turn_of(session: Session, message: AssistantMessage, now: float) -> Turn | None:
+    turn = session.turn
+    if session.queued is not None and message.parent_id == session.queued.id:
+        begin_turn(session, session.queued, now)
+    elif turn is None and not message.completed:
+        attempt = session.new_attempt(message.model)
+        session.turn = Turn(message.parent_id, message.created_at, message.agent, None, [attempt])
+    elif turn is None or message.parent_id != turn.message_id:
+        return None
+    return session.turn
+
+
+def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
+    """Return the attempt whose present step grew by a part, None if no present step did."""
+    attempt = turn.steps.get(part.message_id)
+    if attempt is None or part.type not in CONTENT_PARTS:
+        return None
+    if part.type == "tool":
+        if part.tool_status in TOOL_AT_WORK:
+            attempt.tools_running.add(part.id)
+        else:
+            attempt.tools_running.discard(part.id)
+            turn.tools_done = True
+    if part.message_id != attempt.step or attempt is not turn.attempt:
+        return None
+    attempt.grew_at = now
+    attempt.spoken = attempt.spoken or part.type == "tool" or bool(part.type == "text" and part.text)
+    return attempt
+
+
+def adopt_history(session: Session, history: Sequence[StoredMessage], now: float) -> None:
+    """Take up the turn a stored history ends with, for a session that was not followed from its beginning."""
+    last = next((m.info for m in reversed(history) if isinstance(m.info, UserMessage)), None)
+    if last is None or session.turn is not None:
+        return
+    turn = begin_turn(session, last, now)
+    for message in history:
+        if isinstance(message.info, AssistantMessage):
+            follow_assistant_message(session, message.info, now)
+            for part in message.parts:
+                follow_part(turn, part, now)

@@ -1,0 +1,227 @@
+"""The signs of a failure, and of the user's stop: each is judged once and handed on to a switch."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
+from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.fallback.context import Context, stop_timers
+from fallback_plugin.fallback.effects import Effect, Record, TimerFired
+from fallback_plugin.fallback.guards import superseded
+from fallback_plugin.fallback.policy import action_for
+from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
+from fallback_plugin.fallback.state import FallbackState
+from fallback_plugin.fallback.switching import Switching
+from fallback_plugin.model_ref import ModelRef
+
+LONG_WAIT_S: Final = 45.0
+"""A longer retry wait comes from the provider: OpenCode's own are 40 s at most."""
+
+CUT: Final = Failure(kind="transport", evidence="finish:unknown")
+"""OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
+
+EMPTY: Final = Failure(kind="empty", evidence="finish:stop without text or tool call")
+
+
+class Signals:
+    """Judges what a host shows of its runs."""
+
+    def __init__(self, switching: Switching, closed: Mapping[ModelRef, float]) -> None:
+        self._switching = switching
+        self._closed = closed
+
+    def user_message(self, session: Session, message: UserMessage, context: Context) -> list[Effect]:
+        """See a finished turn's message published once more: nothing of it is left to come."""
+        switch = session.switch
+        settled = switch is not None and switch.idles and message.id == switch.turn.message_id
+        return self._switching.settled(session, context) if settled else []
+
+    def answer(
+        self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
+    ) -> list[Effect]:
+        """Judge an assistant message: an error, a cut or empty end, a step that begins."""
+        if message.error is not None:
+            return self._message_error(session, turn, attempt, message.error, context)
+        if attempt is not turn.attempt or turn.cancelled:
+            return []
+        if message.finish == "unknown":
+            return [*stop_timers(session), *self._failed(session, turn, attempt, CUT, context, run="running")]
+        if message.completed:
+            return self._completed(session, turn, attempt, message, context)
+        if attempt.silent and message.id == attempt.step and not attempt.failed:
+            return context.first_token_timer(session, attempt)
+        return []
+
+    def _completed(
+        self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
+    ) -> list[Effect]:
+        quiet = stop_timers(session)
+        if message.finish is None:
+            # An abort ends a retry wait so, without a finish and without an error.
+            if attempt.retrying and not session.ledger.aborted(attempt.number):
+                return self._cancel(session, turn, "stopped in a retry wait, and not by us")
+            return quiet
+        unspoken = message.id == attempt.step and not attempt.spoken and not turn.compacting
+        if message.finish == "stop" and unspoken:
+            return [*quiet, *self._failed(session, turn, attempt, EMPTY, context, run="finished")]
+        return quiet
+
+    def error_part(self, session: Session, turn: Turn, part: Part, context: Context) -> list[Effect]:
+        """Judge a part that holds an error in place of content."""
+        attempt = turn.steps.get(part.message_id)
+        if attempt is None:
+            return []
+        failure = classify(HostError(name="", message=part.text or ""), context.now)
+        return self._failed(session, turn, attempt, failure, context, run="running")
+
+    def grew(self, session: Session, message_id: str, context: Context) -> list[Effect]:
+        """See that an answer grows."""
+        attempt = session.turn.steps.get(message_id) if session.turn else None
+        if attempt is not None and attempt.step == message_id:
+            attempt.grew_at = context.now
+        return []
+
+    def timer(self, session: Session, fired: TimerFired, context: Context) -> list[Effect]:
+        """Judge a silence."""
+        turn = session.turn
+        if fired.name == "settle":
+            return self._switching.settled(session, context)
+        if turn is None or turn.attempt.number != fired.attempt:
+            return []
+        attempt = turn.attempt
+        if fired.name == "first_token":
+            silent = Failure(kind="timeout", evidence="no first token")
+            return (
+                self._failed(session, turn, attempt, silent, context, run="running") if attempt.silent else []
+            )
+        quiet_s = 0.0 if attempt.tools_running else context.now - attempt.grew_at
+        if quiet_s < context.stall_timeout_s(attempt.model):
+            return context.stall_timer(session, attempt, quiet_s)
+        stalled = Failure(kind="timeout", evidence="stalled in mid-stream")
+        return self._failed(session, turn, attempt, stalled, context, run="running")
+
+    def status(self, session: Session, event: SessionStatus, context: Context) -> list[Effect]:
+        """Judge a run's status: a retry wait is the only early sign of most failures."""
+        turn = session.turn
+        if turn is None or turn.cancelled or event.status == "idle":
+            return []
+        turn.running = True
+        attempt = turn.attempt
+        attempt.retrying = event.status == "retry" and attempt.begun
+        if event.status == "busy":
+            waiting = attempt.silent and attempt.begun and not attempt.failed and session.switch is None
+            return context.first_token_timer(session, attempt) if waiting else []
+        if not attempt.begun:
+            return []
+        rules = context.settings.fallback.rules
+        failure = classify(HostError(name="", message=event.message), context.now, rules=rules)
+        wait_s = (event.next_at or context.now) - context.now
+        if failure.retry_after_s is None and wait_s > LONG_WAIT_S:
+            failure = failure.waiting(wait_s)
+        retried = event.attempt > 1
+        failed = self._failed(session, turn, attempt, failure, context, run="waiting", retried=retried)
+        return [*stop_timers(session), *failed]
+
+    def idle(self, session: Session, sequence: int | None) -> list[Effect]:
+        """See a run end; while a switch is open, count whose end it was."""
+        session.ledger.idle()
+        turn, switch = session.turn, session.switch
+        if switch is not None:
+            switch.idles.append(sequence)
+        if turn is None:
+            return []
+        if switch is not None and switch.stopped_by_user() and not turn.attempt.begun:
+            return self._cancel(session, turn, "an idle more than our abort accounts for")
+        if (switch is None or switch.turn is not turn) and not turn.awaiting_result:
+            turn.running = False
+            return stop_timers(session)
+        return []
+
+    def error(self, session: Session, error: HostError, context: Context) -> list[Effect]:
+        """Judge an error of the session, which names neither model nor message."""
+        turn = session.turn
+        if turn is None:
+            return []
+        attempt, switch = turn.attempt, session.switch
+        if switch is not None and attempt is switch.failed_attempt:
+            switch.run = "running" if error.is_abort and switch.run != "over" else "over"
+        if error.is_abort:
+            ours = session.ledger.may_still_report(context.now)
+            return [] if ours else self._foreign_abort(session, turn, attempt, context)
+        if not attempt.begun:
+            return []  # the host shows a new model's turn before its failure
+        return self._error(session, turn, attempt, error, context)
+
+    def _message_error(
+        self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context
+    ) -> list[Effect]:
+        if not error.is_abort:
+            return self._error(session, turn, attempt, error, context)
+        if attempt is not turn.attempt or session.ledger.aborted(attempt.number):
+            return []
+        return self._foreign_abort(session, turn, attempt, context)
+
+    def _foreign_abort(
+        self, session: Session, turn: Turn, attempt: Attempt, context: Context
+    ) -> list[Effect]:
+        if turn.cancelled:
+            return []
+        if context.settings.fallback.on_foreign_abort == "stop":
+            return self._cancel(session, turn, "aborted, and not by us")
+        failure = Failure(kind="unknown", evidence="name:MessageAbortedError")
+        return self._failed(session, turn, attempt, failure, context, retried=True)
+
+    def _cancel(self, session: Session, turn: Turn, reason: str) -> list[Effect]:
+        """Take the user's word: nothing is sent until their next message."""
+        turn.cancelled = True
+        turn.running = False
+        return [*stop_timers(session), Record(session.id, "user stopped", reason)]
+
+    def _error(
+        self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context
+    ) -> list[Effect]:
+        failure = classify(error, context.now, rules=context.settings.fallback.rules)
+        return self._failed(session, turn, attempt, failure, context, retried=error.is_retryable is True)
+
+    def _failed(
+        self,
+        session: Session,
+        turn: Turn,
+        attempt: Attempt,
+        failure: Failure,
+        context: Context,
+        *,
+        run: RunState = "over",
+        retried: bool = False,
+    ) -> list[Effect]:
+        """Answer a failure once. ``retried`` says that the host has asked the model again already."""
+        if attempt is not turn.attempt or attempt.failed or turn.cancelled or session.switch is not None:
+            return []
+        if session.state is not None and superseded(session.state, attempt.model):
+            return []
+        action = action_for(failure.kind, context.settings.fallback.policy)
+        if action == "retry_then_fallback" and retried:
+            action = "fallback"
+        if action != "fallback":
+            return [Record(session.id, f"no switch: {action}", f"{attempt.model}: {failure.kind}")]
+        if session.parent_id is not None and run != "finished":
+            return [Record(session.id, "no switch: child", "its parent is told and goes on")]
+        if turn.compacting and turn.user is not None and not same_model(attempt.model, turn.user.model):
+            return [Record(session.id, "no switch: pinned", "the host's config fixes the compaction's model")]
+        if not context.chain:
+            return self._no_chain(session, attempt, failure, context)
+        if session.state is None:
+            session.state = FallbackState.on(attempt.model, self._closed)
+        return self._switching.begin(session, turn, failure, context, run=run)
+
+    def _no_chain(
+        self, session: Session, attempt: Attempt, failure: Failure, context: Context
+    ) -> list[Effect]:
+        if session.no_chain_said:
+            return []
+        session.no_chain_said = True
+        return [
+            *context.toast(session, toasts.no_chain(attempt.model, failure)),
+            Record(session.id, "no switch: no chain", f"{attempt.model}: {failure.kind}"),
+        ]

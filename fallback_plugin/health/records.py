@@ -1,0 +1,250 @@
+"""The shared file: an SQLite database of a few rows, and every statement that is run on it."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from fallback_plugin.health.trouble import HealthFileError
+from fallback_plugin.model_ref import ModelRef
+
+APPLICATION_ID: Final = 0x46424B48
+"""Stands in the file's header and tells our files from those of other programs."""
+
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE closed (
+      provider TEXT NOT NULL, model TEXT NOT NULL, variant TEXT NOT NULL,
+      until REAL NOT NULL, reason TEXT NOT NULL, closed_at REAL NOT NULL,
+      PRIMARY KEY (provider, model, variant)
+    ) WITHOUT ROWID;
+    CREATE TABLE leases (
+      key TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, expires_at REAL NOT NULL
+    ) WITHOUT ROWID;
+    """,
+)
+"""The n-th takes a file from version n to n + 1; a file's version stands in ``PRAGMA user_version``.
+
+A release that changes the tables appends one and leaves the others as they are.
+"""
+
+_RETRY_S: Final = 0.001
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_ADVICE: Final[Mapping[int, str]] = {
+    sqlite3.SQLITE_BUSY: "another process keeps it locked; end that process and start again",
+    sqlite3.SQLITE_LOCKED: "another process keeps it locked; end that process and start again",
+    sqlite3.SQLITE_READONLY: "it is read-only; make it and its folder writable",
+    sqlite3.SQLITE_PERM: "it is read-only; make it and its folder writable",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; make its folder exist and writable, on a local disk",
+    sqlite3.SQLITE_FULL: "the disk is full; make room and start again",
+    sqlite3.SQLITE_IOERR: "it cannot be read or written; it must be on a local disk that is not full",
+}
+
+
+class Records:
+    """An open file. Each call is one short transaction.
+
+    Raises:
+        HealthFileError: from every method, when the file cannot be used.
+    """
+
+    def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
+        self._file = file
+        self._connection = connection
+
+    @classmethod
+    def open(cls, file: Path, *, timeout_s: float) -> tuple[Self, Path | None]:
+        """Open the file, made first if there is none, and wait for others no longer than ``timeout_s``.
+
+        A damaged file is renamed and a new one begun; the second value is then its new name. Processes open
+        in turn, so that two that find the same damage do not rename each other's new file.
+        """
+        with _explained(file):
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _in_turn(file, timeout_s):
+                try:
+                    return cls(file, _connected(file, timeout_s)), None
+                except HealthFileError as error:
+                    if not error.damaged:
+                        raise
+                aside = _set_aside(file)
+                return cls(file, _connected(file, timeout_s)), aside
+
+    def revision(self) -> int:
+        """Return a number that changes when another connection has changed the file, and only then."""
+        with _explained(self._file):
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def closed(self) -> dict[ModelRef, float]:
+        """Return every closed model and until when, those of the past included."""
+        with _explained(self._file):
+            rows = self._connection.execute("SELECT provider, model, variant, until FROM closed").fetchall()
+        return {ModelRef(provider, model, variant or None): until for provider, model, variant, until in rows}
+
+    def close(self, model: ModelRef, until: float, *, reason: str, now: float) -> None:
+        """Write down a closed model unless it is closed for longer."""
+        with _explained(self._file):
+            self._connection.execute(
+                "INSERT INTO closed VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+                " SET until = excluded.until, reason = excluded.reason, closed_at = excluded.closed_at"
+                " WHERE excluded.until > until",
+                (*_key(model), until, _storable(reason), now),
+            )
+
+    def open_model(self, model: ModelRef) -> None:
+        """Strike a closed model out."""
+        with _explained(self._file):
+            self._connection.execute(
+                "DELETE FROM closed WHERE provider = ? AND model = ? AND variant = ?", _key(model)
+            )
+
+    def claim(self, key: str, holder: str, now: float, *, expires_at: float) -> bool:
+        """Write down a lease unless another holder has it, and tell whether it was written."""
+        with _explained(self._file):
+            done = self._connection.execute(
+                "INSERT INTO leases VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
+                " SET holder = excluded.holder, expires_at = excluded.expires_at"
+                " WHERE expires_at <= ?4 OR holder = excluded.holder",
+                (_storable(key), _storable(holder), expires_at, now),
+            )
+        return done.rowcount == 1
+
+    def sweep(self, now: float) -> None:
+        """Throw expired leases away."""
+        with _explained(self._file):
+            self._connection.execute("DELETE FROM leases WHERE expires_at <= ?", (now,))
+
+    def shut(self) -> None:
+        """Close the file."""
+        with _explained(self._file):
+            self._connection.close()
+
+
+def _connected(file: Path, timeout_s: float) -> sqlite3.Connection:
+    with contextlib.suppress(FileExistsError):
+        # Only ever a new file: closing a second descriptor of a file would release SQLite's locks on it.
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    connection = sqlite3.connect(file, timeout=timeout_s, isolation_level=None)
+    try:
+        with _explained(file):
+            _prepare(connection, file)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, file: Path) -> None:
+    _check_owner(connection, file)
+    # Others wait while a file is begun, and nothing in it is missed after a power failure.
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("PRAGMA journal_mode = WAL")
+    _migrate(connection)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if problem != "ok":
+        raise HealthFileError(f"{file}: {problem}", damaged=True)
+
+
+def _check_owner(connection: sqlite3.Connection, file: Path) -> None:
+    version = _number(connection, "user_version")
+    if _number(connection, "application_id") == APPLICATION_ID:
+        if version > len(MIGRATIONS):
+            raise HealthFileError(
+                f"{file}: written by a newer release of fallback-plugin (its version is {version}, "
+                f"the newest known here {len(MIGRATIONS)}); use the same release everywhere"
+            )
+    elif version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise HealthFileError(f"{file}: a database of another program; name another file in health.file")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    version = _number(connection, "user_version")
+    if version == len(MIGRATIONS):
+        return
+    steps = "".join(MIGRATIONS[version:])
+    try:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {steps}"
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)}; COMMIT"
+        )
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.rollback()
+        raise
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def _set_aside(file: Path) -> Path:
+    """Rename the file. Its log goes first: left behind, it would be played into the new file."""
+    number = 1
+    while (aside := file.with_name(f"{file.name}.damaged-{number}")).exists():
+        number += 1
+    for suffix in ("-wal", "-shm", ""):
+        with contextlib.suppress(FileNotFoundError):
+            file.with_name(f"{file.name}{suffix}").rename(aside.with_name(f"{aside.name}{suffix}"))
+    return aside
+
+
+@contextlib.contextmanager
+def _in_turn(file: Path, timeout_s: float) -> Iterator[None]:
+    """Hold the lock of the file's folder; the system gives it back when a process dies."""
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _locked(folder):
+            if time.monotonic() >= deadline:
+                raise HealthFileError(f"{file}: {_ADVICE[sqlite3.SQLITE_BUSY]}")
+            time.sleep(_RETRY_S)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _locked(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    """Turn what SQLite and the system say into what to do about it."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:
+        advice = _ADVICE.get(_primary_code(error), "see what it is, or name another file in health.file")
+        raise HealthFileError(f"{file}: {advice} ({error})", damaged=_is_damage(error)) from error
+    except OSError as error:
+        raise HealthFileError(
+            f"{file}: {error.strerror or error}; name a place in health.file that can be written"
+        ) from error
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return _primary_code(error) in _DAMAGE
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's result code without its extension, 0 for an error of Python's own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _key(model: ModelRef) -> tuple[str, str, str]:
+    return _storable(model.provider), _storable(model.model), _storable(model.variant or "")
+
+
+def _storable(text: str) -> str:
+    """Return a text that SQLite takes: half a surrogate pair, which JSON may bring, has no UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()

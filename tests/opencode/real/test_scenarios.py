@@ -1,0 +1,326 @@
+"""The 21 scenarios every fallback for OpenCode is measured by, in the real OpenCode."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import pytest
+
+from tests.loopback.opencode_server import OpenCodeServer
+from tests.loopback.provider import ScriptedProvider
+from tests.loopback.reply import (
+    Gate,
+    Pause,
+    Reply,
+    cut,
+    error_object,
+    hang_before_headers,
+    status,
+    stream,
+    tool_call,
+)
+from tests.loopback.turn import PROMPT, Turn
+from tests.opencode.real.conftest import StartServer
+
+pytestmark = pytest.mark.real_host
+
+TOOL_COMMAND: Final = "echo ran >> tool-runs"
+PRIMARIES: Final[Mapping[str, tuple[Reply, ...]]] = {
+    "limited": (status(429),),
+    "limited-for-an-hour": (status(429, headers={"retry-after": "3600"}),),
+    "overloaded": (status(503),),
+    "bad-key": (status(401),),
+    "unpaid": (status(402),),
+    "unknown": (status(404),),
+    "error-object": (error_object(),),
+    "cut": (cut("Half an "),),
+    "hang": (hang_before_headers(),),
+    "empty": (stream(),),
+    "bad-request": (status(400),),
+    "before-limited": (status(429),),
+    "before-bad-key": (status(429),),
+    "before-none": (status(429),),
+    "before-talking": (status(429),),
+    "bad-key-before-talking": (status(401),),
+    "stopped-at-retry": (status(429),),
+    "stopped-when-settled": (status(429),),
+    "cooling": (status(429),),
+    "after-tool": (
+        tool_call("bash", {"command": TOOL_COMMAND, "description": "Leaves a line"}),
+        status(429),
+    ),
+    "before-slow": (status(429),),
+    "bad-key-before-slow": (status(401),),
+}
+FALLBACKS: Final[Mapping[str, Reply]] = {
+    "fallback-a": stream("Answer ", "of a."),
+    "fallback-b": stream("Answer ", "of b."),
+    "limited-too": status(429),
+    "bad-key-too": status(401),
+    "none-a": status(429),
+    "none-b": status(429),
+    "talking": stream("First ", Pause(0.3), "second ", Gate(), "words."),
+    "slow": stream(Pause(1.5), "Answer ", "of the slow one."),
+}
+CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
+    "then-limited": ("limited-too", "fallback-b"),
+    "then-bad-key": ("bad-key-too", "fallback-b"),
+    "then-none": ("none-a", "none-b"),
+    "then-talking": ("talking", "fallback-b"),
+    "then-slow": ("slow", "fallback-b"),
+}
+STOP_WINDOW_S: Final = 10.0
+EXHAUSTION_WINDOW_S: Final = 12.0
+SETTLED_S: Final = 0.6
+
+Play: TypeAlias = Callable[..., Turn]
+
+
+def ref(model: str) -> str:
+    # A provider each: what is wrong with one says nothing about another.
+    return f"of-{model}/{model}"
+
+
+def settings() -> str:
+    def chain(models: tuple[str, ...]) -> str:
+        return f"fallback_models = {[ref(model) for model in models]}\n"
+
+    return "\n".join(
+        [
+            "[fallback]\n" + chain(("fallback-a", "fallback-b")),
+            f'[models."{ref("hang")}"]\nfirst_token_timeout = "1s"\n',
+            *(f"[agents.{name}]\n{chain(models)}" for name, models in CHAINS.items()),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
+    for model, replies in PRIMARIES.items():
+        provider.script(model, *replies)
+    for model, reply in FALLBACKS.items():
+        provider.script(model, reply)
+    return start_server(
+        models={f"of-{model}": [model] for model in (*PRIMARIES, *FALLBACKS)},
+        settings=settings(),
+        config={
+            "agent": {name: {"mode": "primary", "description": "Has a chain of its own."} for name in CHAINS},
+            "permission": {"bash": "allow"},
+        },
+    )
+
+
+@pytest.fixture
+def begin(server: OpenCodeServer, provider: ScriptedProvider) -> Iterator[Play]:
+    turns = []
+
+    def begin(primary: str, agent: str = "build", **more: str) -> Turn:
+        turns.append(Turn.begin(server, provider, ref(primary), agent=agent, **more))
+        return turns[-1]
+
+    yield begin
+    for turn in turns:
+        # A turn that was not saved may ask its model for ever.
+        turn.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A turn, and what was asked before and within the window in which it was watched."""
+
+    turn: Turn
+    before: list[str]
+    later: list[str]
+    ended_busy: bool
+
+
+@pytest.fixture(scope="module")
+def watched(server: OpenCodeServer, provider: ScriptedProvider) -> Mapping[str, "Future[Watched]"]:
+    """Play everything that has to be watched for long, side by side."""
+
+    def begin(primary: str, agent: str = "build") -> Turn:
+        return Turn.begin(server, provider, ref(primary), agent=agent)
+
+    def watch(play: Callable[[], Turn], window_s: float = STOP_WINDOW_S) -> Watched:
+        turn = play()
+        before = turn.asked()
+        turn.provider.is_quiet(turn.session, after=MORE_THAN_ANY, window_s=window_s)
+        return Watched(turn, before, turn.asked()[len(before) :], turn.server.is_busy(turn.session))
+
+    plays: Mapping[str, Callable[[], Turn]] = {
+        "bad request": lambda: begin("bad-request").wait_for_error(),
+        "stopped while talking": lambda: begin("before-talking", "then-talking").wait_for_delta("second ").stop(),
+        "stopped while talking after a bad key": lambda: begin("bad-key-before-talking", "then-talking").wait_for_delta("second ").stop(),
+        "stopped at retry": lambda: begin("stopped-at-retry").wait_for_retry().stop(),
+        "stopped when settled": lambda: begin("stopped-when-settled").wait_for_switch("Answer of a.").stop(),
+    }
+    with ThreadPoolExecutor(len(plays) + 1) as pool:
+        exhausted = pool.submit(watch, lambda: begin("before-none", "then-none"), EXHAUSTION_WINDOW_S)
+        return {name: pool.submit(watch, play) for name, play in plays.items()} | {"exhausted": exhausted}
+
+
+MORE_THAN_ANY: Final = 1_000
+"""So many requests make `ScriptedProvider.is_quiet` a plain window that nothing ends early."""
+
+
+def assert_saved(turn: Turn, asked: list[str]) -> None:
+    """Require these requests and no more, the prompt once in the transcript, and each switch said once."""
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.asked() == asked
+    assert turn.user_texts() == [[PROMPT]]
+    assert turn.said() == ["warning"] * (len(asked) - 1) + ["success"]
+
+
+def test_scenario_01_rate_limited(begin: Play) -> None:
+    turn = begin("limited").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["limited", "fallback-a"])
+
+
+def test_scenario_02_rate_limited_for_an_hour(begin: Play) -> None:
+    turn = begin("limited-for-an-hour").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["limited-for-an-hour", "fallback-a"])
+
+
+def test_scenario_03_overloaded(begin: Play) -> None:
+    turn = begin("overloaded").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["overloaded", "fallback-a"])
+
+
+def test_scenario_04_key_refused(begin: Play) -> None:
+    turn = begin("bad-key").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["bad-key", "fallback-a"])
+
+
+def test_scenario_05_payment_required(begin: Play) -> None:
+    turn = begin("unpaid").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["unpaid", "fallback-a"])
+
+
+def test_scenario_06_model_not_found(begin: Play) -> None:
+    turn = begin("unknown").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["unknown", "fallback-a"])
+
+
+def test_scenario_07_error_object_in_the_stream(begin: Play) -> None:
+    turn = begin("error-object").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["error-object", "fallback-a"])
+
+
+def test_scenario_08_stream_cut_without_a_finish_reason(begin: Play) -> None:
+    turn = begin("cut").wait_for_switch("Answer of a.")
+
+    assert turn.is_quiet(SETTLED_S)
+    # The host asks the same model again at once, without a pause; only how often differs.
+    assert [model for model in turn.asked() if model != "cut"] == ["fallback-a"]
+    assert turn.user_texts() == [[PROMPT]]
+    assert turn.said() == ["warning", "success"]
+
+
+def test_scenario_09_no_byte_at_all(begin: Play) -> None:
+    turn = begin("hang").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["hang", "fallback-a"])
+
+
+def test_scenario_10_stop_without_text(begin: Play) -> None:
+    turn = begin("empty").wait_for_switch("Answer of a.")
+
+    assert_saved(turn, ["empty", "fallback-a"])
+
+
+def test_scenario_11_bad_request_is_sent_to_no_other_model(watched: Mapping[str, "Future[Watched]"]) -> None:
+    seen = watched["bad request"].result()
+
+    assert (seen.before, seen.later) == (["bad-request"], [])
+    assert seen.turn.toasts("bad-request") == []
+
+
+def test_scenario_12_the_fallback_is_rate_limited_too(begin: Play) -> None:
+    turn = begin("before-limited", "then-limited").wait_for_switch("Answer of b.")
+
+    assert_saved(turn, ["before-limited", "limited-too", "fallback-b"])
+
+
+def test_scenario_13_the_fallback_refuses_its_key(begin: Play) -> None:
+    turn = begin("before-bad-key", "then-bad-key").wait_for_switch("Answer of b.")
+
+    assert_saved(turn, ["before-bad-key", "bad-key-too", "fallback-b"])
+
+
+def test_scenario_14_every_model_of_the_chain_fails(watched: Mapping[str, "Future[Watched]"]) -> None:
+    seen = watched["exhausted"].result()
+
+    asked = seen.turn.asked()
+    assert asked[:3] == ["before-none", "none-a", "none-b"]
+    assert len(asked) <= 8
+    (toast,) = (toast for toast in seen.turn.toasts("before-none") if toast["variant"] == "error")
+    assert all(ref(model) in toast["message"] for model in ("before-none", "none-a", "none-b"))
+    assert "First to open" in toast["message"]
+
+
+def test_scenario_15_the_person_stops_the_fallbacks_answer(watched: Mapping[str, "Future[Watched]"]) -> None:
+    seen = watched["stopped while talking"].result()
+
+    assert (seen.before, seen.later) == (["before-talking", "talking"], [])
+    assert not seen.ended_busy
+
+
+def test_scenario_15_holds_after_a_refused_key_too(watched: Mapping[str, "Future[Watched]"]) -> None:
+    seen = watched["stopped while talking after a bad key"].result()
+
+    assert (seen.before, seen.later) == (["bad-key-before-talking", "talking"], [])
+    assert not seen.ended_busy
+
+
+def test_scenario_16_the_person_stops_in_the_switching_moment(
+    watched: Mapping[str, "Future[Watched]"],
+) -> None:
+    seen = watched["stopped at retry"].result()
+
+    assert seen.later == []
+    assert not seen.ended_busy
+
+
+def test_scenario_17_the_person_stops_when_all_is_settled(watched: Mapping[str, "Future[Watched]"]) -> None:
+    seen = watched["stopped when settled"].result()
+
+    assert (seen.before, seen.later) == (["stopped-when-settled", "fallback-a"], [])
+
+
+def test_scenario_18_the_next_prompt_leaves_the_cooling_primary_alone(begin: Play) -> None:
+    first = begin("cooling").wait_for_switch("Answer of a.")
+    assert first.is_quiet(0.6)
+
+    second = begin("cooling", session=first.session, text="And now?").wait_for_answer("Answer of a.")
+
+    assert second.is_quiet(SETTLED_S)
+    assert second.asked() == ["fallback-a"]
+
+
+def test_scenario_19_a_finished_tool_step_is_kept(begin: Play, server: OpenCodeServer) -> None:
+    turn = begin("after-tool").wait_for_switch("Answer of a.")
+
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.asked() == ["after-tool", "after-tool", "fallback-a"]
+    assert (server.home.directory / "tool-runs").read_text() == "ran\n"
+    assert turn.requests()[-1].roles[-1] == "tool"
+
+
+def test_scenario_20_a_slow_fallback_is_waited_for(begin: Play) -> None:
+    turn = begin("before-slow", "then-slow").wait_for_switch("Answer of the slow one.")
+
+    assert_saved(turn, ["before-slow", "slow"])
+
+
+def test_scenario_21_a_slow_fallback_is_waited_for_after_a_refused_key(begin: Play) -> None:
+    turn = begin("bad-key-before-slow", "then-slow").wait_for_switch("Answer of the slow one.")
+
+    assert_saved(turn, ["bad-key-before-slow", "slow"])
