@@ -6,6 +6,7 @@ from typing import Final
 from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.effects import CloseModel, Effect, StartTimer, StopTimer, TimerName, Toast
 from fallback_plugin.fallback.session import Attempt, Session
+from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind, ModelSettings, Settings
@@ -67,9 +68,13 @@ class Context:
         return _timer(session, "stall", attempt, timeout_s - quiet_s) if timeout_s > 0 else []
 
     def stall_timeout_s(self, model: ModelRef) -> float:
-        """Return how long an answer of a model may stop growing, 0 for ever."""
+        """Return how long no growth may be seen of a model's answer, 0 for ever.
+
+        Growth is seen only every `ACTIVITY_EVERY_S`, so the answer may have grown that much later.
+        """
         own = self._own(model).stall_timeout
-        return self.settings.fallback.stall_timeout if own is None else own
+        timeout_s = self.settings.fallback.stall_timeout if own is None else own
+        return timeout_s + ACTIVITY_EVERY_S if timeout_s > 0 else 0.0
 
     def _own(self, model: ModelRef) -> ModelSettings:
         """Return what is set for a model with its variant, else without."""

@@ -93,9 +93,14 @@ def _turn_of(session: Session, message: AssistantMessage, now: float) -> Turn | 
 def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
     """Return the attempt whose present step grew by a part, None if no present step did."""
     attempt = turn.steps.get(part.message_id)
+    if attempt is not None and part.type == "step-finish" and part.message_id == attempt.step:
+        attempt.finished = True
     if attempt is None or part.type not in CONTENT_PARTS:
         return None
+    if part.type == "text" and part.text:
+        turn.half_answers.setdefault(part.message_id, attempt)
     if part.type == "tool":
+        turn.half_answers.pop(part.message_id, None)
         if part.tool_status in TOOL_AT_WORK:
             attempt.tools_running.add(part.id)
         else:

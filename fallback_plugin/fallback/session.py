@@ -46,6 +46,7 @@ class Attempt:
         step: the assistant message of the present step.
         silent: the present step has produced nothing yet.
         spoken: the present step holds text or a tool call.
+        finished: the present step has come to its end.
         grew_at: when the present step last grew.
         tools_running: parts of the tools that run now.
         retrying: the host waits to ask the model again.
@@ -58,6 +59,7 @@ class Attempt:
     step: str | None = None
     silent: bool = True
     spoken: bool = False
+    finished: bool = False
     grew_at: float = 0.0
     tools_running: set[str] = field(default_factory=set)
     retrying: bool = False
@@ -69,6 +71,7 @@ class Attempt:
         self.step = message_id
         self.silent = True
         self.spoken = False
+        self.finished = False
         self.tools_running.clear()
 
 
@@ -76,8 +79,9 @@ class Attempt:
 class Turn:
     """One message of the user's and all attempts to answer it.
 
-    ``user`` is None until the message is read. A compaction is a turn as well: the host's own, on a message
-    that only asks for it, with ``compacting`` set.
+    ``user`` is None until the message is read. ``half_answers`` are the steps with text and no tool call, in
+    order: left in place when their attempt fails, the next model would get them as its own words. A
+    compaction is a turn as well: the host's own, on a message that only asks for it, with ``compacting`` set.
     """
 
     message_id: str
@@ -86,6 +90,7 @@ class Turn:
     user: UserMessage | None
     attempts: list[Attempt]
     steps: dict[str, Attempt] = field(default_factory=dict)
+    half_answers: dict[str, Attempt] = field(default_factory=dict)
     reasons: dict[ModelRef, Failure] = field(default_factory=dict)
     running: bool = True
     tools_done: bool = False
@@ -120,7 +125,7 @@ class Switch:
     Attributes:
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
-        revertible: the turn may be taken back and sent anew, since no tool of it has run.
+        doomed: messages to delete before the turn runs again, the next one last.
     """
 
     turn: Turn
@@ -131,7 +136,7 @@ class Switch:
     run: RunState
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
-    revertible: bool = False
+    doomed: list[str] = field(default_factory=list)
     attempt: Attempt | None = None
     replay: Replay | None = None
 

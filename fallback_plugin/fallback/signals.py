@@ -62,8 +62,9 @@ class Signals:
             if attempt.retrying and not session.ledger.aborted(attempt.number):
                 return self._cancel(session, turn, "stopped in a retry wait, and not by us")
             return quiet
-        unspoken = message.id == attempt.step and not attempt.spoken and not turn.compacting
-        if message.finish == "stop" and unspoken:
+        # OpenCode may show a message as finished before its parts: only the step's own end counts.
+        unspoken = message.id == attempt.step and attempt.finished and not attempt.spoken
+        if message.finish == "stop" and unspoken and not turn.compacting:
             return [*quiet, *self._failed(session, turn, attempt, EMPTY, context, run="finished")]
         return quiet
 

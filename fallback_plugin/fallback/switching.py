@@ -6,7 +6,8 @@ leaves a session in flight. Which way a turn is sent again, as measured on OpenC
 - In place, wherever that works: nothing of the turn is lost.
 - Taken back and sent anew, if no tool of it has run and in place does not do: a turn that ended in ``stop``
   ignores being run again, and a live terminal UI draws the prompt twice.
-- With the empty answer deleted, then in place, if it ended in ``stop`` after tools had run.
+- With an empty or half answer deleted, then in place: a turn that ended in ``stop`` runs again without its
+  last message, and half an answer left standing is sent to the next model as words of its own.
 """
 
 from fallback_plugin.fallback import toasts
@@ -143,10 +144,21 @@ class Switching:
         if anew:
             switch.phase = "reverting"
             return [Revert(session.id, attempt.number, turn.message_id)]
+        failed = {id(each) for each in turn.attempts if each.failed}
+        switch.doomed = [step for step, of in reversed(turn.half_answers.items()) if id(of) in failed]
         if switch.run == "finished" and attempt.step is not None:
-            switch.phase = "deleting"
-            return [DeleteMessage(session.id, attempt.number, attempt.step)]
-        return self._dispatch(session, switch, switch.replay.first(), context)
+            switch.doomed.append(attempt.step)
+        turn.half_answers.clear()
+        return self._delete_next(session, switch, switch.replay, context)
+
+    def _delete_next(
+        self, session: Session, switch: Switch, replay: Replay, context: Context
+    ) -> list[Effect]:
+        """Delete what the next model must not take for its own words, then run the turn again in place."""
+        if not switch.doomed:
+            return self._dispatch(session, switch, replay.first(), context)
+        switch.phase = "deleting"
+        return [DeleteMessage(session.id, switch.failed_attempt.number, switch.doomed.pop())]
 
     def _read(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         if not isinstance(outcome, Fetched):
@@ -180,8 +192,9 @@ class Switching:
         if isinstance(outcome, Failed) and switch.run == "finished":
             reason = f"its empty answer could not be removed: {outcome.reason}"
             return self._give_up(session, switch, reason, context)
-        made_anew = switch.phase == "reverting" and not isinstance(outcome, Failed)
-        body = replay.next() if made_anew else replay.first()
+        if switch.phase == "deleting" or isinstance(outcome, Failed):
+            return self._delete_next(session, switch, replay, context)
+        body = replay.next()
         if body is None:
             return self._give_up(session, switch, "the message holds nothing to send again", context)
         return self._dispatch(session, switch, body, context)

@@ -263,6 +263,7 @@ class SimulatedHost:
     def _end_empty(self, run: Run) -> None:
         """End a turn as if all were well, with nothing said; its message is published once more."""
         run.failed = True
+        self._part(run, "step-finish")
         self._step(run, finish="stop", time={"completed": self.clock * 1000})
         self.run = None
         self.stopped_well.add(run.turn)

@@ -37,17 +37,20 @@ class Stage:
     effects: list[Effect] = field(default_factory=list)
     sequence: int = 0
     grants_leases: bool = True
+    deletes: bool = True
 
     def tell(self, event: Event | TimerFired) -> list[Effect]:
         return self.take(self.engine.handle(event, self.now))
 
     def take(self, new: list[Effect]) -> list[Effect]:
-        """Keep effects; leases are granted and closed models shared at once, as the plugin does it."""
+        """Keep effects; leases are granted, models closed and messages deleted at once."""
         taken = list(new)
         self.effects += new
         for effect in new:
             if isinstance(effect, effects.Claim):
                 taken += self.finish(effect, Done() if self.grants_leases else Failed("another has it"))
+            elif isinstance(effect, effects.DeleteMessage):
+                taken += self.finish(effect, Done() if self.deletes else Failed("busy", 409))
             elif isinstance(effect, effects.CloseModel):
                 self.engine.closed[effect.model] = effect.until
         return taken

@@ -333,6 +333,7 @@ class TestCompaction:
 
     def test_one_that_says_nothing_is_left_alone(self) -> None:
         stage = self.compaction()
+        stage.content("msg_2", "step-finish")
         stage.answer("msg_2", agent="compaction", finish="stop", time={"created": 1, "completed": 2})
         stage.idle()
         stage.user()
@@ -343,6 +344,7 @@ class TestEmptyAnswer:
     """An answer that ends as if all were well, with nothing in it."""
 
     def empty(self, stage: Stage, message: str = "msg_2") -> None:
+        stage.content(message, "step-finish")
         stage.answer(message, finish="stop", time={"created": 1, "completed": 2})
         stage.idle()
 
@@ -390,7 +392,6 @@ class TestEmptyAnswer:
         self.empty(stage, "msg_3")
         stage.user()
         assert stage.last(effects.DeleteMessage).message_id == "msg_3"
-        stage.finish(stage.last(effects.DeleteMessage))
         assert [(prompt.message_id, prompt.parts) for prompt in stage.prompts] == [("msg_1", ())]
 
     def test_an_answer_with_text_is_left_alone(self, stage: Stage) -> None:
@@ -436,6 +437,45 @@ class TestCutStream:
         stage.aborted()
         assert stage.asked == [A]
 
+    def test_every_half_answer_is_deleted_before_the_turn_runs_again(self) -> None:
+        stage = Stage()
+        stage.user()
+        for message in ("msg_2", "msg_3"):
+            stage.answer(message)
+            stage.content(message)
+            stage.answer(message, finish="unknown")
+        stage.error(ABORTED)
+        stage.aborted()
+        assert [effect.message_id for effect in stage.all(effects.DeleteMessage)] == ["msg_2", "msg_3"]
+
+    def test_a_half_answer_that_cannot_be_deleted_does_not_stop_the_switch(self) -> None:
+        stage = Stage(deletes=False)
+        stage.user()
+        stage.answer("msg_2")
+        stage.content("msg_2")
+        stage.answer("msg_2", finish="unknown")
+        stage.aborted()
+        assert len(stage.all(effects.DeleteMessage)) == 1
+        assert stage.asked == [A]
+
+    def test_steps_that_called_a_tool_stay(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.content("msg_2")
+        stage.content("msg_2", "tool")
+        stage.answer("msg_3")
+        stage.retry()
+        stage.aborted()
+        assert stage.all(effects.DeleteMessage) == []
+        assert stage.asked == [A]
+
+    def test_a_message_shown_as_finished_before_its_parts_is_not_empty(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2", finish="stop", time={"created": 1, "completed": 2})
+        assert stage.all(effects.Claim) == []
+
 
 class TestStall:
     """An answer that stops growing."""
@@ -455,7 +495,7 @@ class TestStall:
         return stage.tell(TimerFired(timer.session_id, timer.name, timer.attempt))
 
     def test_it_is_left_for_the_next_model(self, stage: Stage) -> None:
-        self.fire(stage, 60)
+        self.fire(stage, 65)
         stage.error(ABORTED)
         stage.aborted()
         assert stage.asked == [A]
@@ -463,7 +503,7 @@ class TestStall:
     def test_growth_buys_time(self, stage: Stage) -> None:
         stage.now += 40
         stage.host("message.part.delta", messageID="msg_2", partID="prt_1", field="text", delta="…")
-        (again,) = self.fire(stage, 20)
+        (again,) = self.fire(stage, 25)
         assert isinstance(again, effects.StartTimer)
         assert again.after_s == pytest.approx(40)
 
@@ -473,7 +513,7 @@ class TestStall:
         (again,) = self.fire(stage, 600)
         assert isinstance(again, effects.StartTimer)
         stage.host("message.part.updated", part={**tool, "state": {"status": "completed"}})
-        assert any(isinstance(effect, effects.Claim) for effect in self.fire(stage, 60))
+        assert any(isinstance(effect, effects.Claim) for effect in self.fire(stage, 65))
 
     def test_a_finished_step_cannot_stall(self, stage: Stage) -> None:
         new = stage.answer("msg_2", finish="stop", time={"created": 1, "completed": 2})

@@ -199,15 +199,17 @@ def test_only_the_first_slash_divides_provider_and_model() -> None:
 
 def two_chains() -> Stage:
     made = {"fallback": {"fallback_models": ["fake/a"], "first_token_timeout": 0}}
-    return Stage(Engine(Settings.model_validate({**made, "agents": {"plan": {"fallback_models": ["fake/b"]}}})))
+    return Stage(
+        Engine(Settings.model_validate({**made, "agents": {"plan": {"fallback_models": ["fake/b"]}}}))
+    )
 
 
-def test_the_agent_of_the_answer_goes_before_that_of_the_message() -> None:
+def test_the_agent_of_a_turn_seen_only_by_its_answer_is_the_answers() -> None:
     stage = two_chains()
-    stage.user(agent="build")
     stage.answer("msg_2", agent="plan")
     stage.retry()
     stage.aborted()
+    read(stage, stored("text", agent="plan"))
     assert stage.asked == [B]
 
 
