@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from bench.fake_agent import PRIMARY, Case, FakeAgent
 from bench.process import resident_bytes
@@ -33,16 +34,20 @@ from fallback_plugin.wire.event import read_event
 BUDGET_BYTES: Final = 40_000_000 / 10_000
 LEFT_OVER: Final = 0.05
 """What part of the sessions' memory may stay when they end: tables that the next ones fill again."""
-GROWTH: Final = 0.01
+SECOND_ROUND: Final = 0.2
+"""The second round's size, as a part of the first's."""
+GROWTH: Final = 0.002
 """What part may be left after the second round beyond what was left after the first."""
 BATCH: Final = 200
 WARM_UP_SESSIONS: Final = 100
-NEW_SESSION: Final = "ses_of_another_day"
+OTHERS: Final = range(10**9, 10**9 + 2)
 TWO_DAYS_S: Final = 2 * 24 * 3600.0
 
 SETTINGS: Final = {"fallback_models": ["fakeb/fallback-a", "fakeb/fallback-b"]}
 
 CASES: Final[tuple[Case, ...]] = ("healthy", "switched", "mid-switch")
+IN_FLIGHT: Final[tuple[Case, ...]] = ("mid-switch",)
+"""Cases with an open call and its task for each session, which the budget of a tracked session leaves out."""
 Gauge: TypeAlias = Literal["traced", "resident"]
 
 
@@ -69,28 +74,32 @@ async def figures(case: Case, sessions: int, gauge: Callable[[], int], health_fi
         for number in numbers:
             agent.begin(case, session_id(number))
             if number % BATCH == 0:
-                await anyio.wait_all_tasks_blocked()
-        await anyio.wait_all_tasks_blocked()
+                await settle()
+        await settle()
         check_tracked(plugin, case, numbers)
 
     async def delete(numbers: range) -> None:
         for number in numbers:
             agent.delete(session_id(number))
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         await let_aborts_fail()
         check_forgotten(plugin, numbers)
 
     async def fall_quiet(numbers: range) -> None:
         await let_aborts_fail()
-        agent.now += TWO_DAYS_S
-        agent.emit(NEW_SESSION, "session.created", info={"id": NEW_SESSION})
-        await anyio.wait_all_tasks_blocked()
+        await another_day()
         check_forgotten(plugin, numbers)
+
+    async def another_day() -> None:
+        # What only time ends is ended by the next session that begins, or the next that fails.
+        agent.now += TWO_DAYS_S
+        await begin(OTHERS)
+        await delete(OTHERS)
 
     async def let_aborts_fail() -> None:
         if agent.stopped is not None:
             agent.stopped.set()
-            await anyio.wait_all_tasks_blocked()
+            await settle()
 
     async with anyio.create_task_group() as tasks:
         await tasks.start(host.run)
@@ -103,12 +112,20 @@ async def figures(case: Case, sessions: int, gauge: Callable[[], int], health_fi
         await begin(first := range(sessions))
         held = gauge() - bare
         await delete(first)
+        await another_day()
         deleted = gauge() - bare
-        await begin(second := range(sessions, 2 * sessions))
+        await begin(second := range(sessions, sessions + int(SECOND_ROUND * sessions)))
         await fall_quiet(second)
         quiet = gauge() - bare
         await host.stop()
     return Figures(held, deleted, quiet)
+
+
+async def settle() -> None:
+    """Wait until nobody has anything to do, and the tasks that ended are gone."""
+    await anyio.wait_all_tasks_blocked()
+    for _ in range(3):
+        await checkpoint()
 
 
 def session_id(number: int) -> str:
@@ -164,7 +181,7 @@ def main() -> int:
             for gauge in ("traced", "resident"):
                 found = processes.submit(measure, case, gauge, sessions).result()
                 each = found.held / sessions
-                over |= each > BUDGET_BYTES
+                over |= each > BUDGET_BYTES and case not in IN_FLIGHT
                 if gauge == "traced":  # an allocator may keep pages, so RAM alone proves no leak
                     over |= max(found.deleted, found.quiet) > LEFT_OVER * found.held
                     over |= found.quiet - found.deleted > GROWTH * found.held
@@ -173,6 +190,7 @@ def main() -> int:
                     f"{name:<22}{each:>11,.0f}{each / BUDGET_BYTES:>11.2f}{megabytes(found.held):>9}"
                     f"{megabytes(found.deleted):>12}{megabytes(found.quiet):>10}"
                 )
+    print("mid-switch: with an open call and its task for each session; shown, not held against the budget")
     return int(over)
 
 

@@ -41,6 +41,9 @@ LOOPS: Final = 12
 
 Moment: TypeAlias = Literal["any time", "at the first sign", "while streaming", "when settled"]
 
+RACY: Final[tuple[Moment, ...]] = ("any time", "at the first sign")
+"""Moments at which a stop may cross a switch; they are drawn twice as often."""
+
 
 @dataclass(frozen=True)
 class Behaviour:
@@ -198,7 +201,7 @@ def _abort(random: Random, turn: Turn) -> Abort:
     if turn.is_answered:
         moments["while streaming"] = lambda: random.uniform(0.0, 0.1)
         moments["when settled"] = lambda: random.uniform(0.0, 0.1)
-    moment = random.choice(list(moments))
+    moment = random.choice([*moments, *(name for name in moments if name in RACY)])
     # The host's own next try comes two seconds after the first.
     watch_s = 3.0 if random.random() < LONG_WATCHES else 1.0
     return Abort(moment, moments[moment](), watch_s)

@@ -68,14 +68,14 @@ class HostCalls(Protocol):
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it, and undo their changes to files; the next prompt deletes them.
 
-        Refused (status 400 or 409) while the session runs: abort first.
+        Refused (status 409) while the session runs: abort first.
         """
         ...
 
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history, whatever stands around it; files stay as they are.
 
-        Refused (status 409) while the session runs.
+        Refused (status 409) while the session runs: abort first. One that is not there counts as deleted.
         """
         ...
 

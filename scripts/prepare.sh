@@ -65,3 +65,9 @@ prepare_opencode() {
     printf '%s\n' "$wanted" >"$stamp"
   fi
 }
+
+# Install tmux, which holds a terminal for the tests of OpenCode's own screen. Without it they are skipped.
+prepare_terminal() {
+  command -v tmux >/dev/null || system_package tmux ||
+    say "tmux is missing: the tests of the terminal UI are skipped. Install it to run them."
+}

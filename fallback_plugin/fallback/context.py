@@ -41,9 +41,11 @@ class Context:
     now: float
     host_kind: HostKind = "serve"
 
-    def toast(self, session: Session, toast: ToastBody) -> list[Effect]:
-        """Return a toast, unless the person wants none."""
-        return [Toast(session.id, toast)] if self.settings.fallback.notify else []
+    def toast(self, session: Session, toast: ToastBody, *, once: str | None = None) -> list[Effect]:
+        """Return a toast, unless the person wants none; ``once`` names what all instances say but once."""
+        if not self.settings.fallback.notify:
+            return []
+        return [Toast(session.id, toast, f"{session.id}/{once}" if once else None)]
 
     def usable_at(self, model: ModelRef, retry_after_s: float | None) -> float:
         """Return when a model that fails now may be asked again."""

@@ -83,10 +83,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Toast:
-    """Show a note."""
+    """Show a note; with ``once``, only if no other instance has taken that lease to show it."""
 
     session_id: str
     body: toast.Toast
+    once: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

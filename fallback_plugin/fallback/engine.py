@@ -27,7 +27,7 @@ from fallback_plugin.fallback.follow import (
     follow_user_message,
 )
 from fallback_plugin.fallback.redirect import choose_model
-from fallback_plugin.fallback.session import Attempt, Session, Turn
+from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.signals import Signals
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
@@ -94,10 +94,7 @@ class Engine:
                 session.parent_id = outcome.session.parent_id
             return []
         if isinstance(effect, FetchMessages) and session.unseen is not None:
-            unseen, session.unseen = session.unseen, None
-            if isinstance(outcome, Fetched):
-                adopt_history(session, outcome.messages, now)
-            return self._session_event(session, unseen, now) if session.turn else []
+            return self._judge_unseen(session, outcome, now)
         return self.switching.finished(session, effect, outcome, self._context(session, now))
 
     def choose_model(self, request: PromptRequest, now: float) -> tuple[ModelRef | None, list[Effect]]:
@@ -114,8 +111,10 @@ class Engine:
             session.state = FallbackState.on(request.model, self.closed)
         context = self._context(session, now, agent=request.agent)
         choice = choose_model(session, session.state, request, context.chain, now)
-        recovered = toasts.recovered(session.state.original)
-        return choice.model, context.toast(session, recovered) if choice.recovered else []
+        if not choice.recovered:
+            return choice.model, []
+        said = toasts.recovered(session.state.original)
+        return choice.model, context.toast(session, said, once=f"{request.message_id}/recovered")
 
     def prune(self, now: float) -> None:
         """Forget sessions that have been quiet for long and have no model cooling."""
@@ -167,14 +166,14 @@ class Engine:
         if event.part.type == "error":
             return self._signals.error_part(session, turn, event.part, context)
         attempt = follow_part(turn, event.part, context.now)
-        return self._content(session, turn, attempt, context) if attempt and attempt.silent else []
+        return self._content(session, attempt, context) if attempt and attempt.silent else []
 
-    def _content(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
+    def _content(self, session: Session, attempt: Attempt, context: Context) -> list[Effect]:
         """Take in the first sign of life of a step, and of a fallback."""
         attempt.silent = False
         first, attempt.answered = not attempt.answered, True
         effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
-        if first and len(turn.attempts) > 1:
+        if first and attempt.dispatched:
             effects += context.toast(session, toasts.switched(attempt.model))
             effects.append(Record(session.id, "switched", str(attempt.model)))
         return effects
@@ -186,6 +185,15 @@ class Engine:
             return []
         session.unseen = event
         return [FetchMessages(session.id, 0)]
+
+    def _judge_unseen(self, session: Session, outcome: Outcome, now: float) -> list[Effect]:
+        """Judge a failure now that its turn is known, unless the turn has gone on since."""
+        unseen, session.unseen = session.unseen, None
+        if unseen is None or session.turn is not None or not isinstance(outcome, Fetched):
+            return []
+        turn = adopt_history(session, outcome.messages, now)
+        gone_on = turn is None or len(turn.attempts) > 1
+        return [] if gone_on else self._session_event(session, unseen, now)
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)

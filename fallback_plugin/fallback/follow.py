@@ -113,14 +113,15 @@ def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
     return attempt
 
 
-def adopt_history(session: Session, history: Sequence[StoredMessage], now: float) -> None:
+def adopt_history(session: Session, history: Sequence[StoredMessage], now: float) -> Turn | None:
     """Take up the turn a stored history ends with, for a session that was not followed from its beginning."""
     last = next((m.info for m in reversed(history) if isinstance(m.info, UserMessage)), None)
-    if last is None or session.turn is not None:
-        return
+    if last is None:
+        return None
     turn = begin_turn(session, last, now)
     for message in history:
         if isinstance(message.info, AssistantMessage):
             follow_assistant_message(session, message.info, now)
             for part in message.parts:
                 follow_part(turn, part, now)
+    return turn

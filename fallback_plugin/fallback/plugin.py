@@ -196,8 +196,10 @@ class FallbackPlugin:
                     scope = self._timers[effect.session_id, effect.name] = anyio.CancelScope()
                     host.start_soon(self._run_timer, effect, scope, host)
                 case Claim():
-                    mine = self._health.claim(effect.key, self._holder, self._clock(), ttl_s=LEASE_S)
-                    self._finished(effect, Done() if mine else Failed("another instance has it"), host)
+                    outcome = Done() if self._claim(effect.key) else Failed("another instance has it")
+                    self._finished(effect, outcome, host)
+                case Toast(once=str() as key) if not self._claim(key):
+                    log.debug("%s: another instance says it", session_id)
                 case CloseModel():
                     self._health.close_model(
                         effect.model, effect.until, reason=effect.reason, now=self._clock()
@@ -206,6 +208,9 @@ class FallbackPlugin:
                     host.start_soon(self._carry_out, effect, host)
         if session_id in self._waiting_for_idle and not self.engine.busy(session_id):
             self._waiting_for_idle.pop(session_id).set()
+
+    def _claim(self, key: str) -> bool:
+        return self._health.claim(key, self._holder, self._clock(), ttl_s=LEASE_S)
 
     async def _carry_out(self, effect: Effect, host: HostClient) -> None:
         try:

@@ -42,6 +42,7 @@ class Attempt:
     all later ones are the same failure. Numbers rise through the whole session.
 
     Attributes:
+        dispatched: we sent the prompt for it.
         begun: the host has shown that it works on this attempt.
         step: the assistant message of the present step.
         silent: the present step has produced nothing yet.
@@ -55,6 +56,7 @@ class Attempt:
 
     number: int
     model: ModelRef
+    dispatched: bool = False
     begun: bool = True
     step: str | None = None
     silent: bool = True
@@ -188,10 +190,10 @@ class Session:
     last_seen: float = 0.0
     no_chain_said: bool = False
 
-    def new_attempt(self, model: ModelRef, *, begun: bool = True) -> Attempt:
-        """Return an attempt with the next number."""
+    def new_attempt(self, model: ModelRef, *, dispatched: bool = False) -> Attempt:
+        """Return an attempt with the next number; one we dispatch has yet to begin."""
         self.attempts += 1
-        return Attempt(self.attempts, model, begun=begun)
+        return Attempt(self.attempts, model, dispatched=dispatched, begun=not dispatched)
 
     def begin_turn(self, message: UserMessage) -> Turn:
         """Make a message of the user's the turn under way."""

@@ -223,6 +223,6 @@ class Signals:
             return []
         session.no_chain_said = True
         return [
-            *context.toast(session, toasts.no_chain(attempt.model, failure)),
+            *context.toast(session, toasts.no_chain(attempt.model, failure), once="no chain"),
             Record(session.id, "no switch: no chain", f"{attempt.model}: {failure.kind}"),
         ]

@@ -64,8 +64,7 @@ class Switching:
         session.switch = Switch(
             turn=turn, plan=plan, failure=failure, failed_attempt=attempt, usable_at=usable_at, run=run
         )
-        seen_at = attempt.step or str(attempt.model)
-        return [Claim(session.id, attempt.number, f"{session.id}/{turn.message_id}/{seen_at}")]
+        return [Claim(session.id, attempt.number, f"{session.id}/{turn.message_id}/{attempt.model}")]
 
     def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
         """Take the outcome of one step and return the next."""
@@ -200,7 +199,7 @@ class Switching:
         return self._dispatch(session, switch, body, context)
 
     def _dispatch(self, session: Session, switch: Switch, body: PromptBody, context: Context) -> list[Effect]:
-        attempt = switch.attempt = session.new_attempt(switch.plan.model, begun=False)
+        attempt = switch.attempt = session.new_attempt(switch.plan.model, dispatched=True)
         switch.turn.attempts.append(attempt)
         if session.state:
             session.state.pending = attempt.model
@@ -271,6 +270,10 @@ class Switching:
             return []
         turn.exhaustion_said = True
         return [
-            *context.toast(session, toasts.exhausted(turn.reasons, session.cooling(context.now))),
+            *context.toast(
+                session,
+                toasts.exhausted(turn.reasons, session.cooling(context.now)),
+                once=f"{turn.message_id}/exhausted",
+            ),
             Record(session.id, "exhausted", refusal.reason),
         ]

@@ -63,9 +63,10 @@ class Run:
 
 @dataclass
 class SimulatedHost:
-    """One session. ``delivery`` holds events and answers in the order the host made them."""
+    """One session. Each copy of the plugin has its queue of events and answers, in their order."""
 
-    delivery: deque[Event | tuple[Effect, Outcome]] = field(default_factory=deque)
+    copies: int = 1
+    deliveries: list[deque[Event | tuple[Effect, Outcome]]] = field(init=False)
     run: Run | None = None
     runs: list[Run] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
@@ -77,10 +78,14 @@ class SimulatedHost:
     messages: int = 0
     clock: float = 1_000_000.0
 
+    def __post_init__(self) -> None:
+        self.deliveries = [deque() for _ in range(self.copies)]
+
     def emit(self, kind: str, **properties: Any) -> None:
         self.sequence += 1
         raw = {"type": kind, "properties": {"sessionID": SESSION, **properties}}
-        self.delivery.append(read_event(raw, sequence=self.sequence))
+        for delivery in self.deliveries:
+            delivery.append(read_event(raw, sequence=self.sequence))
 
     def message(self, **info: Any) -> None:
         created = {"created": self.clock * 1000, **info.pop("time", {})}
@@ -120,7 +125,7 @@ class SimulatedHost:
         elif run.behaviour == "answer":
             self._succeed(run, behaviour)
 
-    def execute(self, call: Effect, behaviour: Behaviour) -> None:
+    def execute(self, call: Effect, behaviour: Behaviour, caller: int = 0) -> None:
         """Carry a call out and queue its answer behind the events it caused."""
         outcome: Outcome = Done()
         if isinstance(call, Abort):
@@ -138,7 +143,7 @@ class SimulatedHost:
             outcome = Fetched(messages=self._history())
         else:
             outcome = Fetched()
-        self.delivery.append((call, outcome))
+        self.deliveries[caller].append((call, outcome))
 
     def _prompt(self, body: PromptBody, behaviour: Behaviour) -> None:
         """Run a turn again in place, unless it ended well; or begin a new message."""
@@ -150,27 +155,30 @@ class SimulatedHost:
             self._start(turn, body.model, behaviour)
 
     def _history(self) -> tuple[StoredMessage, ...]:
-        """Return the last turn as the host stores it, with a tool part if one has run."""
+        """Return the last turn as the host stores it: its message and every run's last step."""
         turn = max([*self.turns, *self.sent_anew], default="")
+        runs = [run for run in self.runs if run.turn == turn]
+        common = {"sessionID": SESSION, "agent": "build", "time": {"created": 1}}
         text = {"id": "prt_0", "sessionID": SESSION, "messageID": turn, "type": "text", "text": "Please"}
-        user = {"id": turn, "sessionID": SESSION, "role": "user", "agent": "build", "time": {"created": 1}}
-        model = {"providerID": "fake", "modelID": "primary"}
-        history = [{"info": {**user, "model": model}, "parts": [text]}]
+        model = _named(runs[-1].model) if runs else {"providerID": "fake", "modelID": "primary"}
+        user = {**common, "id": turn, "role": "user", "model": model}
+        history: list[dict[str, Any]] = [{"info": user, "parts": [text]}]
+        for run in runs:
+            info = {**common, "id": run.step, "role": "assistant", "parentID": turn, **_named(run.model)}
+            history.append({"info": info, "parts": []})
         if turn in self.tools_done:
-            tool = {
-                **text,
+            done = {
                 "id": "prt_1",
-                "messageID": "msg_a",
+                "messageID": runs[-1].step,
                 "type": "tool",
                 "state": {"status": "completed"},
             }
-            answer = {"id": "msg_a", "role": "assistant", "parentID": turn, "sessionID": SESSION, **model}
-            history.append({"info": answer, "parts": [tool]})
+            history[-1]["parts"] = [{**text, **done}]
         return tuple(read_history(history))
 
-    def refuse(self, call: Effect, status: int | None) -> None:
+    def refuse(self, call: Effect, status: int | None, caller: int = 0) -> None:
         """Do nothing and say so; without a status, say nothing in time."""
-        self.delivery.append((call, Failed("refused", status)))
+        self.deliveries[caller].append((call, Failed("refused", status)))
 
     def abort(self) -> None:
         """Stop the run, whoever asked."""
@@ -188,8 +196,7 @@ class SimulatedHost:
 
     def _user(self, turn: str, model: ModelRef) -> None:
         self.clock += 0.001
-        named = {"providerID": model.provider, "modelID": model.model}
-        self.message(id=turn, role="user", model=named)
+        self.message(id=turn, role="user", model=_named(model))
 
     def _start(self, turn: str, model: ModelRef, behaviour: Behaviour) -> None:
         self.run = Run(len(self.runs), turn, model, behaviour, self.new_id())
@@ -202,8 +209,7 @@ class SimulatedHost:
             id=run.step,
             role="assistant",
             parentID=run.turn,
-            providerID=run.model.provider,
-            modelID=run.model.model,
+            **_named(run.model),
             **info,
         )
 
@@ -301,3 +307,7 @@ class SimulatedHost:
             self.idle()
         else:
             self._start(*queued, behaviour)
+
+
+def _named(model: ModelRef) -> dict[str, str]:
+    return {"providerID": model.provider, "modelID": model.model}

@@ -651,6 +651,16 @@ class TestUnseenTurn:
         stage.aborted()
         assert stage.asked == [A]
 
+    def test_a_turn_that_somebody_has_switched_meanwhile_is_left_alone(self) -> None:
+        stage = Stage()
+        stage.retry()
+        later = AssistantMessage(
+            id="msg_3", session_id="ses_1", parent_id="msg_1", model=A, created_at=3.0, agent="build"
+        )
+        switched = (*self.history(), StoredMessage(info=later))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=switched))
+        assert stage.all(effects.Claim) == []
+
     def test_without_a_history_nothing_happens(self) -> None:
         stage = Stage()
         stage.retry()

@@ -1,5 +1,6 @@
 """The invariants of the design, over random interleavings of the host's measured event orders."""
 
+from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
@@ -15,6 +16,7 @@ from fallback_plugin.fallback.effects import (
     DeleteMessage,
     Done,
     Effect,
+    Failed,
     FetchMessages,
     FetchSession,
     Prompt,
@@ -25,6 +27,7 @@ from fallback_plugin.fallback.effects import (
     Toast,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.health import MemoryHealth
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
@@ -33,7 +36,6 @@ from tests.fallback.stage import settings as chain_settings
 
 pytestmark = pytest.mark.timeout(1200)
 
-C: Final = ModelRef("fake", "c")
 MAX_ATTEMPTS: Final = 3
 
 behaviours: Final[st.SearchStrategy[Behaviour]] = st.sampled_from(
@@ -52,29 +54,38 @@ behaviours: Final[st.SearchStrategy[Behaviour]] = st.sampled_from(
 )
 
 
+@dataclass
+class Copy:
+    """One copy of the plugin: its engine, and what it is waiting for."""
+
+    number: int
+    engine: Engine
+    calls: list[Effect] = field(default_factory=list)
+    timers: dict[str, StartTimer] = field(default_factory=dict)
+    known_turn: str = ""
+
+
 class FallbackMachine(RuleBasedStateMachine):
-    """A person, a host and an engine; what happens next is hypothesis' choice."""
+    """A person, a host and the copies of the plugin in it; what happens next is hypothesis' choice."""
+
+    copies = 1
 
     def __init__(self) -> None:
         super().__init__()
-        chain = ("fake/a", "fake/b", "fake/c")
-        self.engine = Engine(
-            chain_settings(
-                chain=chain,
-                max_attempts=MAX_ATTEMPTS,
-                first_token_timeout="90s",
-                stall_timeout="120s",
-                cooldown="30s",
-            )
+        made = chain_settings(
+            chain=("fake/a", "fake/b", "fake/c"),
+            max_attempts=MAX_ATTEMPTS,
+            first_token_timeout="90s",
+            stall_timeout="120s",
+            cooldown="30s",
         )
-        self.host = SimulatedHost()
-        self.calls: list[Effect] = []
-        self.timers: dict[str, StartTimer] = {}
+        self.plugins = [Copy(number, Engine(made)) for number in range(self.copies)]
+        self.health = MemoryHealth()
+        self.host = SimulatedHost(self.copies)
         self.stopped = False
         self.dispatched: list[Prompt] = []
-        self.toasts: list[tuple[str, str]] = []
+        self.said: list[tuple[str, str]] = []
         self.content_of: set[ModelRef] = set()
-        self.known_turn = ""
         self.lost = 0
         self.refused = 0
         self.in_this_turn = 0
@@ -83,38 +94,57 @@ class FallbackMachine(RuleBasedStateMachine):
     def now(self) -> float:
         return self.host.clock
 
-    def take(self, effects: list[Effect]) -> None:
+    @property
+    def calling(self) -> list[Copy]:
+        return [copy for copy in self.plugins if copy.calls]
+
+    @property
+    def behind(self) -> list[Copy]:
+        return [copy for copy in self.plugins if self.host.deliveries[copy.number]]
+
+    @property
+    def timing(self) -> list[Copy]:
+        return [copy for copy in self.plugins if copy.timers and not self.host.deliveries[copy.number]]
+
+    def take(self, copy: Copy, effects: list[Effect]) -> None:  # noqa: C901 -- a table of effects
         for effect in effects:
             match effect:
                 case Prompt():
-                    self.check_prompt(effect)
-                    self.calls.append(effect)
+                    self.check_prompt(copy, effect)
+                    copy.calls.append(effect)
                 case Abort() | FetchMessages() | FetchSession() | Revert() | DeleteMessage():
-                    self.calls.append(effect)
+                    copy.calls.append(effect)
                 case Claim():
-                    self.take(self.engine.finished(effect, Done(), self.now))
+                    outcome = Done() if self.claim(copy, effect.key) else Failed("another has it")
+                    self.take(copy, copy.engine.finished(effect, outcome, self.now))
                 case CloseModel():
-                    self.engine.closed[effect.model] = effect.until
+                    for each in self.plugins:
+                        each.engine.closed[effect.model] = effect.until
                 case StartTimer():
-                    self.timers[effect.name] = effect
+                    copy.timers[effect.name] = effect
                 case StopTimer():
-                    self.timers.pop(effect.name, None)
+                    copy.timers.pop(effect.name, None)
+                case Toast(once=str() as key) if not self.claim(copy, key):
+                    pass
                 case Toast():
                     self.check_toast(effect)
 
-    def check_prompt(self, prompt: Prompt) -> None:
-        """A prompt is wanted, in place, to a model that does not cool, and once a failed run."""
-        session = self.engine.session(SESSION)
+    def claim(self, copy: Copy, key: str) -> bool:
+        return self.health.claim(key, str(copy.number), self.now, ttl_s=10_000)
+
+    def check_prompt(self, copy: Copy, prompt: Prompt) -> None:
+        """A prompt is wanted, loses nothing, goes to a model that does not cool, once a failed run."""
+        session = copy.engine.session(SESSION)
         assert session is not None
         assert session.state is not None
         assert not session.state.cooling(prompt.body.model, self.now)
-        assert not self.told_of_stop
+        assert not (self.stopped and not self.host.deliveries[copy.number]), "the person had stopped it"
         if prompt.body.message_id is not None:
             assert prompt.body.parts == ()
-            assert prompt.body.message_id == self.known_turn
+            assert prompt.body.message_id == copy.known_turn
         else:
             assert [part["text"] for part in prompt.body.parts] == ["Please"]
-            assert self.known_turn not in self.host.tools_done, "a finished tool step would be lost"
+            assert copy.known_turn not in self.host.tools_done, "a finished tool step would be lost"
         assert prompt.body.agent == "build"
         self.dispatched.append(prompt)
         failed = [run for run in self.host.runs if run.failed]
@@ -127,28 +157,28 @@ class FallbackMachine(RuleBasedStateMachine):
         if body.message.startswith("Now on "):
             named = body.message.removeprefix("Now on ").removesuffix(".")
             assert named in {str(model) for model in self.content_of}
-        entry = (self.host.turns[-1] if self.host.turns else "", body.title)
         if body.title == "All fallbacks exhausted":
-            assert entry not in self.toasts
-        self.toasts.append(entry)
-
-    @property
-    def told_of_stop(self) -> bool:
-        """Whether a person stopped the run and the engine has had all news of it."""
-        return self.stopped and not self.host.delivery
+            assert toast.once is not None
+            assert (toast.once, body.title) not in self.said
+            self.said.append((toast.once, body.title))
 
     @rule(model=st.sampled_from([PRIMARY, PRIMARY, None]), behaviour=behaviours)
     def person_prompts(self, model: ModelRef | None, behaviour: Behaviour) -> None:
         """Send a new message the way a terminal UI does: with its own model, or with none."""
         self.host.clock += 1
-        session = self.engine.session(SESSION)
-        current = session.state.current if session and session.state else PRIMARY
+        session = self.plugins[0].engine.session(SESSION)
+        runs_on = session.state.current if session and session.state else PRIMARY
         request = PromptRequest(session_id=SESSION, agent="build", model=model)
-        chosen, effects = self.engine.choose_model(request, self.now)
         self.stopped = False
         self.in_this_turn = self.refused = 0
-        self.host.user_prompt(chosen or model or current, behaviour)
-        self.take(effects)
+        for copy in self.plugins:
+            chosen, effects = copy.engine.choose_model(request, self.now)
+            if chosen is not None:
+                runs_on = chosen
+            elif copy.number == 0:
+                runs_on = model or runs_on
+            self.take(copy, effects)
+        self.host.user_prompt(runs_on, behaviour)
 
     @precondition(lambda self: self.host.busy)
     @rule()
@@ -161,73 +191,99 @@ class FallbackMachine(RuleBasedStateMachine):
     def host_progresses(self, behaviour: Behaviour) -> None:
         self.host.progress(behaviour)
 
-    @precondition(lambda self: self.host.delivery)
-    @rule(count=st.integers(1, 6))
-    def news_arrives(self, count: int) -> None:
-        for _ in range(min(count, len(self.host.delivery))):
-            self.deliver()
+    @precondition(lambda self: self.behind)
+    @rule(data=st.data(), count=st.integers(1, 6))
+    def news_arrives(self, data: st.DataObject, count: int) -> None:
+        copy = data.draw(st.sampled_from(self.behind))
+        for _ in range(min(count, len(self.host.deliveries[copy.number]))):
+            self.deliver(copy)
 
-    def deliver(self) -> None:
-        news = self.host.delivery.popleft()
+    def deliver(self, copy: Copy) -> None:
+        news = self.host.deliveries[copy.number].popleft()
         if isinstance(news, Event):
             if isinstance(news, MessageUpdated) and isinstance(news.message, UserMessage):
-                self.known_turn = max(self.known_turn, news.message.id)
+                copy.known_turn = max(copy.known_turn, news.message.id)
             part = getattr(news, "part", None)
             if part is not None and part.type in {"text", "tool"}:
                 self.content_of |= {run.model for run in self.host.runs}
-            self.take(self.engine.handle(news, self.now))
+            self.take(copy, copy.engine.handle(news, self.now))
         else:
-            self.take(self.engine.finished(*news, self.now))
+            self.take(copy, copy.engine.finished(*news, self.now))
 
-    @precondition(lambda self: self.calls)
-    @rule(behaviour=behaviours)
-    def host_executes(self, behaviour: Behaviour) -> None:
-        call = self.calls.pop(0)
-        self.host.execute(call, behaviour)
+    @precondition(lambda self: self.calling)
+    @rule(data=st.data(), behaviour=behaviours)
+    def host_executes(self, data: st.DataObject, behaviour: Behaviour) -> None:
+        copy = data.draw(st.sampled_from(self.calling))
+        self.host.execute(copy.calls.pop(0), behaviour, copy.number)
 
-    @precondition(lambda self: self.calls)
-    @rule(status=st.sampled_from([None, 400, 500]))
-    def host_refuses(self, status: int | None) -> None:
-        call = self.calls.pop(0)
+    @precondition(lambda self: self.calling)
+    @rule(data=st.data(), status=st.sampled_from([None, 400, 500]))
+    def host_refuses(self, data: st.DataObject, status: int | None) -> None:
+        copy = data.draw(st.sampled_from(self.calling))
+        call = copy.calls.pop(0)
         self.lost += isinstance(call, Prompt)
         self.refused += isinstance(call, Prompt)
-        self.host.refuse(call, status)
+        self.host.refuse(call, status, copy.number)
 
-    @precondition(lambda self: self.timers and not self.host.delivery)
+    @precondition(lambda self: self.timing)
     @rule(data=st.data())
     def timer_runs_out(self, data: st.DataObject) -> None:
         """Let a run stay silent for so long that it counts as failed."""
-        timer = self.timers.pop(data.draw(st.sampled_from(sorted(self.timers))))
+        copy = data.draw(st.sampled_from(self.timing))
+        timer = copy.timers.pop(data.draw(st.sampled_from(sorted(copy.timers))))
         self.host.clock += timer.after_s
         if self.host.run is not None and timer.name != "settle":
             self.host.run.failed = True
-        self.take(self.engine.handle(TimerFired(timer.session_id, timer.name, timer.attempt), self.now))
+        self.fire(copy, timer)
+
+    def fire(self, copy: Copy, timer: StartTimer) -> None:
+        fired = TimerFired(timer.session_id, timer.name, timer.attempt)
+        self.take(copy, copy.engine.handle(fired, self.now))
 
     @rule(seconds=st.floats(0.1, 40))
     def time_passes(self, seconds: float) -> None:
         self.host.clock += seconds
 
+    @rule()
+    def pipe_breaks(self) -> None:
+        """Lose a copy with all it knew and waited for; a new one takes its place."""
+        copy = self.plugins[-1]
+        for call in copy.calls:
+            self.lost += isinstance(call, Prompt)
+        self.host.deliveries[copy.number].clear()
+        self.plugins[-1] = Copy(copy.number, Engine(copy.engine.settings), known_turn=copy.known_turn)
+        self.plugins[-1].engine.closed.update(copy.engine.closed)
+
     @rule(data=st.data())
     def everything_settles(self, data: st.DataObject) -> None:
         """Deliver and execute until nothing is open; then nothing may be in flight, or run after a stop."""
-        while self.host.delivery or self.calls or "settle" in self.timers:
-            while self.host.delivery:
-                self.deliver()
-            if self.calls:
-                self.host.execute(self.calls.pop(0), data.draw(behaviours))
-            elif settle := self.timers.pop("settle", None):
-                self.host.clock += settle.after_s
-                fired = TimerFired(settle.session_id, settle.name, settle.attempt)
-                self.take(self.engine.handle(fired, self.now))
-        assert SESSION not in self.engine.switching.in_flight
+        while self.behind or self.calling or any("settle" in copy.timers for copy in self.plugins):
+            for copy in self.behind:
+                while self.host.deliveries[copy.number]:
+                    self.deliver(copy)
+            for copy in self.calling[:1]:
+                self.host.execute(copy.calls.pop(0), data.draw(behaviours), copy.number)
+            for copy in self.plugins:
+                if not self.behind and not self.calling and (settle := copy.timers.pop("settle", None)):
+                    self.host.clock += settle.after_s
+                    self.fire(copy, settle)
+        for copy in self.plugins:
+            assert SESSION not in copy.engine.switching.in_flight
         if self.stopped:
             assert not self.host.busy
 
     @invariant()
     def one_switch_at_most_is_open(self) -> None:
-        session = self.engine.session(SESSION)
-        if session is not None:
-            assert (session.switch is not None) == (SESSION in self.engine.switching.in_flight)
+        for copy in self.plugins:
+            session = copy.engine.session(SESSION)
+            if session is not None:
+                assert (session.switch is not None) == (SESSION in copy.engine.switching.in_flight)
+
+
+class TwoCopiesMachine(FallbackMachine):
+    """The plugin loaded twice: both copies see everything, a lease decides who acts."""
+
+    copies = 2
 
 
 TestInvariants = FallbackMachine.TestCase
@@ -235,3 +291,5 @@ TestInvariants.settings = settings(
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+TestTwoCopies = TwoCopiesMachine.TestCase
+TestTwoCopies.settings = TestInvariants.settings

@@ -5,7 +5,8 @@ from typing import Any
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Effect, TimerFired
 from fallback_plugin.fallback.engine import Engine
-from tests.fallback.stage import A, Stage, settings
+from fallback_plugin.model_ref import ModelRef
+from tests.fallback.stage import PRIMARY, A, Stage, settings
 
 
 def running(**changes: Any) -> Stage:
@@ -40,10 +41,16 @@ def answering(**changes: Any) -> Stage:
     return stage
 
 
+def end(stage: Stage, message: str, model: ModelRef = PRIMARY) -> list[Effect]:
+    """Let a model say that its answer is complete, whatever it holds."""
+    stage.content(message, "step-finish")
+    return stage.answer(message, model, finish="stop", time={"created": 1, "completed": 2})
+
+
 def answered(**changes: Any) -> Stage:
     """A session whose first turn was answered by the first fallback."""
     stage = answering(**changes)
-    stage.answer("msg_3", A, finish="stop", time={"created": 1, "completed": 2})
+    end(stage, "msg_3", A)
     stage.idle()
     stage.effects.clear()
     return stage

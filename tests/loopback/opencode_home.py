@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,16 @@ _QUIET: Final = {
 }
 _KEPT: Final = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR")
 _COMMAND: Final = Path(sys.executable).with_name("fallback-plugin")
+
+
+def ref(model: str) -> str:
+    """Name a model of `provider_each` as hosts and settings do."""
+    return f"of-{model}/{model}"
+
+
+def provider_each(models: Iterable[str]) -> dict[str, list[str]]:
+    """Give each model a provider of its own, so that what is wrong with one says nothing about another."""
+    return {f"of-{model}": [model] for model in models}
 
 
 class OpenCodeHome:
@@ -55,9 +65,9 @@ class OpenCodeHome:
         opencode_json.write_text(json.dumps({**_config(provider.url, models), **(config or {})}))
 
     def install_plugin(self, settings: str, *, scope: str = "user") -> str:
-        """Install the plugin as a person does, write ``settings`` to the user's file, return what was printed.
+        """Install the plugin as a person does, and return what was printed.
 
-        ``scope`` is ``user`` or ``project``, as on the command line.
+        ``settings`` are written to the user's file; ``scope`` is ``user`` or ``project``.
         """
         done = subprocess.run(
             [_COMMAND, "install", "opencode", f"--{scope}"],

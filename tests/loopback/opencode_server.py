@@ -107,13 +107,18 @@ class OpenCodeServer:
         )
         return part
 
+    def python_children(self) -> list[int]:
+        """Return the process ids of the bridges' Python ends."""
+        return [
+            int(child)
+            for children in Path(f"/proc/{self.pid}/task").glob("*/children")
+            for child in children.read_text().split()
+            if b"fallback_plugin" in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+
     def python_child(self) -> int | None:
         """Return the process id of the bridge's Python end, if there is one."""
-        for children in Path(f"/proc/{self.pid}/task").glob("*/children"):
-            for child in children.read_text().split():
-                if b"fallback_plugin" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return int(child)
-        return None
+        return next(iter(self.python_children()), None)
 
     def kill_python_child(self) -> None:
         """Kill the bridge's Python end the hard way."""

@@ -9,11 +9,14 @@ import pytest
 from tests.loopback.provider import Request, ScriptedProvider
 from tests.loopback.reply import (
     Gate,
+    Pause,
     Reply,
     cut,
+    done_only,
     error_object,
     hang,
     hang_before_headers,
+    reasoning_only,
     reset,
     status,
     stream,
@@ -78,6 +81,32 @@ def test_a_cut_stream_has_no_finish_reason_and_a_whole_one_has(provider: Scripte
 
     assert '"finish_reason": "stop"' not in broken.text
     assert '"finish_reason": "stop"' in whole.text
+
+
+def test_a_stream_may_say_nothing_but_its_end(provider: ScriptedProvider) -> None:
+    provider.script("m", done_only())
+
+    assert data_lines(ask(provider)) == ["[DONE]"]
+
+
+def test_reasoning_is_no_answer(provider: ScriptedProvider) -> None:
+    provider.script("m", reasoning_only("Let me ", "think."))
+
+    answer = ask(provider)
+
+    assert text_of(answer) == ""
+    assert '"reasoning_content": "think."' in answer.text
+    assert '"finish_reason": "stop"' in answer.text
+
+
+def test_a_pause_ends_when_the_client_goes_away(provider: ScriptedProvider) -> None:
+    provider.script("m", stream(Pause(60.0), "a"))
+
+    with pytest.raises(httpx2.ReadTimeout):
+        httpx2.post(f"{provider.url}/chat/completions", json=body("m"), timeout=0.1)
+
+    (request,) = provider.requests("m")
+    provider.wait_for(lambda: request.disconnected_at is not None)
 
 
 def test_an_error_object_follows_the_text(provider: ScriptedProvider) -> None:

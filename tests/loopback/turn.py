@@ -1,18 +1,22 @@
 """One turn on a real OpenCode with scripted models: who was asked, and what the person sees of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Final, Self
 
 from tests.loopback.event_log import Raw, session_of
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import Request, ScriptedProvider
 
-PROMPT = "Who answers?"
+PROMPT: Final = "Who answers?"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A prompt handed in to a session. ``began`` and ``asked_before`` say where its events and requests start."""
+    """A prompt handed in to a session.
+
+    ``began`` is the position of its first event, ``asked_before`` how many requests the session had made.
+    """
 
     server: OpenCodeServer
     provider: ScriptedProvider
@@ -33,9 +37,7 @@ class Turn:
     ) -> Self:
         """Hand a prompt in, to a new session unless one is named. ``model`` is ``provider/model``."""
         session = session or server.create_session()
-        turn = cls(
-            server, provider, session, server.events.position, len(provider.requests(session=session))
-        )
+        turn = cls(server, provider, session, server.events.position, len(provider.requests(session=session)))
         server.prompt(session, text, model, agent=agent)
         return turn
 
@@ -60,11 +62,13 @@ class Turn:
 
     def wait_for_delta(self, text: str) -> Self:
         """Wait until this piece of a text arrives."""
-        return self._wait_for("message.part.delta", lambda properties: properties["delta"] == text)
+        return self._wait_for("message.part.delta", lambda properties: bool(properties["delta"] == text))
 
     def wait_for_retry(self) -> Self:
         """Wait until the host waits to ask the same model again."""
-        return self._wait_for("session.status", lambda properties: properties["status"]["type"] == "retry")
+        return self._wait_for(
+            "session.status", lambda properties: bool(properties["status"]["type"] == "retry")
+        )
 
     def wait_for_error(self) -> Self:
         """Wait until an answer is closed with an error."""
@@ -89,18 +93,18 @@ class Turn:
         ]
 
     def toasts(self, mention: str = "") -> list[Raw]:
-        """Return the toasts since the turn began, of those that mention a text if other turns run meanwhile."""
+        """Return the toasts since the turn began; ``mention`` tells its own from those of other sessions."""
         return [toast for toast in self.server.events.toasts(self.began) if mention in toast["message"]]
 
     def said(self) -> list[str]:
         """Return the variants of the toasts since the turn began."""
         return [toast["variant"] for toast in self.toasts()]
 
-    def _wait_for(self, kind: str, wanted: Any) -> Self:
+    def _wait_for(self, kind: str, wanted: Callable[[Raw], bool]) -> Self:
         def found(event: Raw) -> bool:
             if event["type"] != kind or session_of(event) != self.session:
                 return False
-            return bool(wanted(event["properties"]))
+            return wanted(event["properties"])
 
         self.server.events.wait_for(found, since=self.began)
         return self

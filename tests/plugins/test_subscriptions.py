@@ -4,7 +4,7 @@ import inspect
 
 from fallback_plugin import hookspecs
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
-from fallback_plugin.plugins.subscriptions import HOOKS, subscriptions
+from fallback_plugin.plugins.subscriptions import HOOKS, Subscriptions, subscriptions
 from fallback_plugin.wire.event import read_event
 
 
@@ -35,13 +35,14 @@ def test_questions_are_the_first_result_hooks() -> None:
 def test_activity_wants_one_delta_in_a_while() -> None:
     wanted = subscriptions(["message_activity", "session_idle"], [])
 
-    assert (wanted.events, wanted.sampled) == ({"session.idle"}, {"message.part.delta": ACTIVITY_EVERY_S})
+    expected = Subscriptions(frozenset({"session.idle"}), sampled={"message.part.delta": ACTIVITY_EVERY_S})
+    assert wanted == expected
 
 
 def test_where_every_delta_is_sent_none_is_sampled() -> None:
     wanted = subscriptions(["message_activity", "event"], [])
 
-    assert (wanted.events, wanted.sampled) == ({"*"}, {})
+    assert wanted == Subscriptions(frozenset({"*"}))
 
 
 def test_each_class_of_event_has_the_hook_that_takes_it() -> None:

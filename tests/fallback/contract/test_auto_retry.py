@@ -2,22 +2,25 @@
 
 Expressed anew, since the reference's way does not hold on OpenCode 1.18.33:
 
-- Parts are not fetched and sent a second time: the stored turn runs again in place, and the tiers of parts are
-  for a host that refuses that.
-- A run that ended by an error is aborted as well: the host may go on by itself, and its idles are counted. A
-  turn that ended as if all were well is not, and neither is a child's.
-- An abort is written down before the call, since its events come before its answer; a refused one is struck out.
+- Parts are not fetched and sent a second time: the stored turn runs again in place, and the tiers of parts
+  are for a host that refuses that.
+- A run that ended by an error is aborted as well: the host may go on by itself, and its idles are counted.
+  A turn that ended as if all were well is not, and neither is a child's.
+- An abort is written down before the call, since its events come before its answer; a refused one is struck
+  out.
 - Nothing waits 150 ms after an abort: its answer is what is waited for.
-- A history without a user's message has nothing to send, where the reference took any message that is not an
-  assistant's: the host has no third kind.
-- A compaction is not summarised again by us; hidden agents are the host's. See
-  ``test_engine.test_the_hosts_hidden_agents_are_left_alone``.
+- A history without a user's message has nothing to send, where the reference took any message that is not
+  an assistant's: the host has no third kind.
+- A compaction is a turn as others are: it runs again in place, and nothing of it is deleted or summarised by
+  us (``test_engine.TestCompaction``).
 - Agents are not looked up by a call, so no look-up can fail or be overtaken.
 
-Shown elsewhere: tiers and their note, a model refused in every form, no user's message, an unreadable history
-(``test_engine.TestHostCalls``); agent, system, tools and format kept (``test_replay``); the mark's owner
-(``test_race_conditions``, 02 to 06); the intent before the call (race 16); a cooling session outliving the sweep
-(``test_engine.TestPrune``); a timer that is stopped (``test_plugin``).
+Shown elsewhere: tiers and their note, a model refused in every form, no user's message, an unreadable
+history (``test_engine.TestHostCalls``); agent, system, tools and format kept (``test_replay``); the mark's
+owner (``test_race_conditions``, 02 to 06); the intent before the call (race 16); a cooling session
+outliving the sweep (``test_engine.TestPrune``); a timer that is stopped (``test_plugin``); a child's
+failure, a finished tool step (``test_engine``); a model that cools for all
+(``test_engine.TestSharedHealth``).
 """
 
 import pytest
@@ -29,8 +32,8 @@ from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
-from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
-from tests.fallback.turns import answered, answering, fire, rate_limited, running
+from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, settings
+from tests.fallback.turns import answered, answering, end, fire, rate_limited, running
 
 
 def stored(*kinds: str, agent: str = "build") -> StoredMessage:
@@ -47,6 +50,16 @@ def stored(*kinds: str, agent: str = "build") -> StoredMessage:
     )
     user = UserMessage(id="msg_1", session_id="ses_1", model=PRIMARY, created_at=1.0, agent=agent)
     return StoredMessage(info=user, parts=parts)
+
+
+def the_running_answer_dies(stage: Stage) -> None:
+    """Answer the abort of a running request the way the host does."""
+    sent_after = stage.sequence
+    stage.error(ABORTED)
+    stage.idle()
+    stage.answer("msg_2", error=ABORTED)
+    stage.idle()
+    stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
 
 
 def read(stage: Stage, *history: StoredMessage) -> None:
@@ -76,35 +89,20 @@ def test_a_retry_wait_is_ended_by_one_abort_however_long_it_is(next_in: float) -
 def test_a_silent_run_is_ended_by_one_abort() -> None:
     stage = running(first_token_timeout="30s")
     fire(stage)
-    stage.error(ABORTED)
-    stage.idle()
-    stage.answer("msg_2", error=ABORTED)
-    stage.idle()
-    stage.finish(stage.last(effects.Abort))
+    the_running_answer_dies(stage)
     assert len(stage.all(effects.Abort)) == 1
     assert stage.asked == [A]
 
 
 def test_a_turn_that_ended_by_itself_is_not_aborted() -> None:
     stage = running()
-    stage.answer("msg_2", finish="stop", time={"created": 1, "completed": 2})
+    end(stage, "msg_2")
     stage.idle()
     stage.user()
     read(stage, stored("text"))
     stage.finish(stage.last(effects.Revert))
     assert stage.all(effects.Abort) == []
     assert stage.asked == [A]
-
-
-def test_a_failing_child_is_neither_aborted_nor_sent_again() -> None:
-    stage = Stage()
-    stage.host("session.created", info={"id": stage.session, "parentID": "ses_0"})
-    stage.user()
-    stage.answer("msg_2")
-    stage.retry()
-    stage.error(api_error(429))
-    assert stage.all(effects.Abort) == []
-    assert stage.prompts == []
 
 
 def test_a_turn_of_text_alone_is_sent_without_a_note_about_parts() -> None:

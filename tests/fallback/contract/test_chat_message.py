@@ -1,12 +1,13 @@
 """Which model a new message runs on.
 
-Expressed anew: our own replay is known by the turn's message id and by a switch in progress, not by flags; and a
-return to the primary is for a message that begins, so that one sent while a fallback is still awaited goes where
-the session will be by then. A redirect changes nothing until the host has taken it.
+Expressed anew: our own replay is known by the turn's message id and by a switch in progress, not by flags;
+and a return to the primary is for a message that begins, so that one sent while a fallback is still awaited
+goes where the session will be by then. A redirect changes nothing until the host has taken it.
 
-Shown elsewhere (``tests/fallback/test_redirect.py``): return after the cooldown and its note, the fallback while
-it lasts, no note where none is wanted, nothing while a failure is answered, a model picked by the person, the
-fallback picked as the primary, no state, switched off, our own replay, a redirect that was not taken.
+Shown elsewhere (``tests/fallback/test_redirect.py``): return after the cooldown and its note, the fallback
+while it lasts, no note where none is wanted, nothing while a failure is answered, a model picked by the
+person, the fallback picked as the primary, no state, switched off, our own replay, a redirect that was not
+taken.
 """
 
 import pytest
@@ -70,11 +71,20 @@ def test_the_return_is_said_once() -> None:
     assert [toast.title for toast in stage.toasts] == ["Model recovered"]
 
 
+def test_a_return_the_host_did_not_make_is_undone() -> None:
+    stage = answered()
+    stage.now += COOLDOWN_S
+    stage.choose(None)
+    stage.user("msg_5", A)
+    assert stage.state.state is not None
+    assert (stage.state.state.original, stage.state.state.current) == (PRIMARY, A)
+
+
 def test_a_fallback_picked_by_the_person_is_not_taken_away_when_the_old_primary_is_usable() -> None:
     stage = answered()
     stage.choose(A)
     stage.now += COOLDOWN_S
-    assert stage.choose(None) is None
+    assert stage.choose(None) == A
     assert stage.state.state is not None
     assert stage.state.state.original == A
 
@@ -144,17 +154,11 @@ def test_after_the_users_stop_their_next_message_still_avoids_the_cooling_primar
     assert stage.choose(PRIMARY) == A
 
 
-def test_a_new_session_does_not_begin_on_a_model_that_cools_for_all() -> None:
-    stage = rate_limited()
-    stage.aborted()
-    stage.accepted()
-    other = Stage(stage.engine, session="ses_2", now=stage.now)
-    assert other.choose(PRIMARY) == A
-
-
 def test_the_chain_of_the_messages_agent_counts() -> None:
     made = {"fallback": {"fallback_models": ["fake/a"], "first_token_timeout": 0}}
-    stage = Stage(Engine(Settings.model_validate({**made, "agents": {"build": {"fallback_models": ["fake/b"]}}})))
+    stage = Stage(
+        Engine(Settings.model_validate({**made, "agents": {"build": {"fallback_models": ["fake/b"]}}}))
+    )
     stage.engine.closed[PRIMARY] = stage.now + COOLDOWN_S
     assert stage.choose(PRIMARY) == B
 

@@ -2,17 +2,20 @@
 
 Expressed anew, since OpenCode 1.18.33 says other things, or in another order:
 
-- An idle proves nothing by itself: a failed run makes one before its error is seen, and an abort one of its own.
-  A fallback that took no effect is known by its silence, one that said nothing by its finished empty message.
+- An idle proves nothing by itself: a failed run makes one before its error is seen, and an abort one of its
+  own. A fallback that took no effect is known by its silence, one that said nothing by its finished empty
+  message.
 - An idle never gives the mark back: it comes in the midst of every switch.
 - ``session.stop`` does not exist; a stop is an abort that is not ours, or an idle too many.
 - Part events name a message and no model; the message is of one attempt.
 - No agent is looked up, so nothing can become pending meanwhile.
-- An abort error long after ours is the user's word, not a failure (invariant 2); race 18 shows both settings.
+- An abort error long after ours is the user's word, not a failure (invariant 2); race 18 shows both
+  settings.
 
-Shown elsewhere: an error while a fallback is pending or awaited, and of an old model (``test_engine``, races 10
-to 14); our own abort's error (race 17) and its expiry (``test_guards``); waiters (``test_plugin``); deletion
-(race 20); switched off (``test_engine``); a compacted session (``test_plugin``).
+Shown elsewhere: an error while a fallback is pending or awaited, and of an old model (``test_engine``,
+races 10 to 14); our own abort's error (race 17) and its expiry (``test_guards``); waiters
+(``test_plugin``); deletion (race 20); switched off (``test_engine``); a compacted session
+(``test_plugin``).
 """
 
 import pytest
@@ -22,7 +25,7 @@ from fallback_plugin.fallback.effects import Done, StopTimer
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.wire.event import read_event
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error
-from tests.fallback.turns import answered, answering, awaiting, fire, rate_limited, running
+from tests.fallback.turns import answered, answering, awaiting, end, fire, rate_limited, running
 
 
 def test_an_error_without_a_session_is_ignored() -> None:
@@ -85,7 +88,7 @@ def test_a_dispatch_that_took_no_effect_is_known_by_its_silence() -> None:
 
 def test_a_fallback_that_ends_with_nothing_said_moves_on() -> None:
     stage = awaiting()
-    stage.answer("msg_3", A, finish="stop", time={"created": 1, "completed": 2})
+    end(stage, "msg_3", A)
     assert len(stage.all(effects.Claim)) == 2
 
 

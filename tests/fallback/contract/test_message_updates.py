@@ -1,14 +1,16 @@
 """What an updated message means.
 
-Expressed anew, since on OpenCode 1.18.33 a ``message.updated`` carries no parts: content is what the part events
-show, so a visible answer is a text, reasoning or tool part of the new model's message, and nothing is fetched to
-find one. A retry status of the fallback needs to override no mark: the mark is free once the prompt was answered.
-A stale error is known by its message, not by the model's name, so none is resynchronised; a model the host chose
-by itself is an attempt of its own. Compaction is the host's (``test_engine``, hidden agents).
+Expressed anew, since on OpenCode 1.18.33 a ``message.updated`` carries no parts: content is what the part
+events show, so a visible answer is a text, reasoning or tool part of the new model's message, and nothing
+is fetched to find one. A retry status of the fallback needs to override no mark: the mark is free once the
+prompt was answered. A stale error is known by its message, not by the model's name, so none is
+resynchronised; a model the host chose by itself is an attempt of its own. A compaction is a turn as
+others are (``test_engine.TestCompaction``).
 
-Shown elsewhere: a status no other model mends (``test_engine``); no chain (``test_engine``); an error of an older
-attempt or turn (``test_engine``, late news); our own abort's error (race 17); a message event without ``info``
-(``tests/wire/test_event.py``); a streaming primary is not timed out (``test_engine.TestFirstToken``).
+Shown elsewhere: a status no other model mends (``test_engine``); no chain (``test_engine``); an error of an
+older attempt or turn (``test_engine``, late news); our own abort's error (race 17); a message event without
+``info`` (``tests/wire/test_event.py``); a streaming primary is not timed out
+(``test_engine.TestFirstToken``).
 """
 
 from typing import Any
@@ -18,7 +20,7 @@ import pytest
 from fallback_plugin.fallback import effects
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error
-from tests.fallback.turns import answered, answering, awaiting, fire, rate_limited, running
+from tests.fallback.turns import answered, answering, awaiting, end, fire, rate_limited, running
 
 NOW_ON_A = "Now on fake/a."
 
@@ -134,10 +136,26 @@ def test_a_model_the_host_chose_by_itself_is_the_one_that_failed() -> None:
     assert stage.asked == [A]
 
 
+def test_a_late_error_of_a_model_the_host_left_by_itself_is_stale() -> None:
+    stage = running()
+    stage.answer("msg_3", ModelRef("fake", "other"))
+    stage.content("msg_3")
+    stage.answer("msg_2", error=api_error(429))
+    assert stage.all(effects.Claim) == []
+
+
+def test_a_chain_at_its_end_is_said_once_even_if_the_host_goes_on_by_itself() -> None:
+    stage = rate_limited(chain=("fake/primary",))
+    stage.answer("msg_3", ModelRef("fake", "other"), parent="msg_1")
+    stage.retry()
+    assert [toast.title for toast in stage.toasts] == ["All fallbacks exhausted"]
+
+
 def test_the_first_failure_is_what_gives_a_session_its_primary() -> None:
     stage = running()
-    assert stage.state.state is None
+    before = stage.state.state
     stage.retry()
+    assert before is None
     assert stage.state.state is not None
     assert stage.state.state.original == PRIMARY
 
@@ -178,7 +196,7 @@ def test_a_retry_before_the_fallback_has_begun_is_the_old_models() -> None:
 
 def test_a_finished_answer_of_the_fallback_leaves_nothing_open() -> None:
     stage = answering()
-    stage.answer("msg_3", A, finish="stop", time={"created": 1, "completed": 2})
+    end(stage, "msg_3", A)
     stage.idle()
     assert not stage.engine.busy(stage.session)
     assert len(stage.all(effects.Abort)) == 1

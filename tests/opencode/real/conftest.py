@@ -10,6 +10,7 @@ import pytest
 from tests.loopback.opencode_home import OpenCodeHome
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
+from tests.loopback.turn import PROMPT, Turn
 
 
 class StartServer(Protocol):
@@ -23,6 +24,14 @@ class StartServer(Protocol):
         config: Mapping[str, Any] | None = None,
         prepare: Callable[[OpenCodeHome], None] | None = None,
     ) -> OpenCodeServer: ...
+
+
+class BeginTurn(Protocol):
+    """Hand a prompt in on the module's server; what still runs is stopped with the test."""
+
+    def __call__(
+        self, model: str, *, agent: str = ..., session: str | None = ..., text: str = ...
+    ) -> Turn: ...
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +60,21 @@ def start_server(
             return running.enter_context(OpenCodeServer(opencode_binary, home))
 
         yield start
+
+
+@pytest.fixture
+def begin(server: OpenCodeServer, provider: ScriptedProvider) -> Iterator[BeginTurn]:
+    turns = []
+
+    def begin(model: str, *, agent: str = "build", session: str | None = None, text: str = PROMPT) -> Turn:
+        turns.append(Turn.begin(server, provider, model, agent=agent, session=session, text=text))
+        return turns[-1]
+
+    yield begin
+    for turn in turns:
+        # A turn that was not saved may ask its model for ever.
+        if server.is_busy(turn.session):
+            turn.stop()
 
 
 @pytest.hookimpl(wrapper=True)

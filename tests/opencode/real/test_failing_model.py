@@ -1,199 +1,144 @@
-"""A failing model in the real OpenCode: the turn is saved, once, and the person is told the truth."""
+"""A failing model in the real OpenCode, beyond the scenarios: what is said, and every other way to fail."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
-from tests.loopback.event_log import Raw, session_of, toast_of
+from tests.loopback.event_log import Raw, toast_of
+from tests.loopback.opencode_home import provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import Reply, status, stream
-from tests.opencode.real.conftest import StartServer
+from tests.loopback.reply import (
+    Reply,
+    cut,
+    done_only,
+    error_object,
+    hang,
+    reasoning_only,
+    reset,
+    status,
+    stream,
+    tool_call,
+)
+from tests.loopback.turn import PROMPT, Turn
+from tests.opencode.real.conftest import BeginTurn, StartServer
 
 pytestmark = pytest.mark.real_host
 
-FAILING: Final[Mapping[str, Reply]] = {
-    "429": status(429),
-    "429-for-an-hour": status(429, headers={"retry-after": "3600"}),
-    "401": status(401),
-    "402": status(402),
-    "404": status(404),
-    "503": status(503),
+LOUD: Final[Mapping[str, Reply]] = {"limited": status(429), "bad-key": status(401)}
+SILENT: Final[Mapping[str, Reply]] = {
+    "error-object-after-text": error_object("Half an "),
+    "reset-before-headers": reset(),
+    "reset-after-text": reset("Half an "),
+    "only-done": done_only(),
+    "hang-after-headers": hang(),
+    "hang-after-text": hang("Half an "),
+    "only-reasoning": reasoning_only("Let me ", "think."),
 }
-OTHERS: Final[Mapping[str, Reply]] = {
-    "ok": stream("All ", "well."),
-    "400": status(400),
-    "429-cooling": status(429),
-    "429-of-two": status(429),
-    "429-of-all": status(429),
+AFTER_TOOL: Final[Mapping[str, Reply]] = {
+    "tool-then-bad-key": status(401),
+    "tool-then-empty": stream(),
+    "tool-then-cut": cut("Half an "),
 }
-FALLBACKS: Final[Mapping[str, Reply]] = {
+HEALTHY: Final[Mapping[str, Reply]] = {
+    "well": stream("All ", "well."),
     "fallback-a": stream("Answer ", "of a."),
-    "fallback-b": stream("Answer ", "of b."),
-    "429-as-well": status(429),
-    "401-as-well": status(401),
 }
-SETTINGS: Final = """
+BEFORE_MISSING: Final = "limited-before-missing"
+SETTLED_S: Final = 0.6
+
+SETTINGS: Final = f"""
 [fallback]
-fallback_models = ["fakeb/fallback-a", "fakeb/fallback-b"]
+fallback_models = ["{ref("fallback-a")}"]
 
-[agents.plan]
-fallback_models = ["fakeb/429-as-well", "fakeb/fallback-b"]
+[models."{ref("hang-after-headers")}"]
+first_token_timeout = "1s"
 
-[agents.unlucky]
-fallback_models = ["fakeb/401-as-well"]
+[models."{ref("hang-after-text")}"]
+stall_timeout = "1s"
+
+[agents.missing]
+fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 """
-UNLUCKY: Final = {"agent": {"unlucky": {"mode": "primary", "description": "Has no model that works."}}}
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A turn that began with a failing model and was answered."""
-
-    primary: str
-    session: str
-    began: int
-    answer: Raw
 
 
 @pytest.fixture(scope="module")
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
-    for model, reply in {**FAILING, **OTHERS, **FALLBACKS}.items():
+    single = {**LOUD, **SILENT, **HEALTHY, BEFORE_MISSING: status(429)}
+    for model, reply in single.items():
         provider.script(model, reply)
+    for model, reply in AFTER_TOOL.items():
+        command = {"command": f"echo ran >> {model}", "description": "Leaves a line"}
+        provider.script(model, tool_call("bash", command), reply)
     return start_server(
-        models={"fake": [*OTHERS, *FAILING], "fakeb": list(FALLBACKS)}, settings=SETTINGS, config=UNLUCKY
+        models=provider_each([*single, *AFTER_TOOL]),
+        settings=SETTINGS,
+        config={
+            "agent": {"missing": {"mode": "primary", "description": "Its first fallback does not exist."}},
+            "permission": {"bash": "allow"},
+        },
     )
 
 
-@pytest.fixture(scope="module", params=list(FAILING))
-def turn(request: pytest.FixtureRequest, server: OpenCodeServer) -> Turn:
-    return saved_turn(server, request.param)
+@pytest.fixture(scope="module", params=list(LOUD))
+def saved(request: pytest.FixtureRequest, server: OpenCodeServer, provider: ScriptedProvider) -> Turn:
+    return Turn.begin(server, provider, ref(request.param)).wait_for_switch("Answer of a.")
 
 
-def saved_turn(server: OpenCodeServer, primary: str) -> Turn:
-    """Run a turn to its answer, and to the last toast about it."""
-    began = server.events.position
-    session = server.create_session()
-    server.prompt(session, "Who answers?", f"fake/{primary}")
-    answer = server.wait_for_answer(session, "Answer of a.", since=began)
-    server.events.wait_for_toast("success", since=began)
-    return Turn(primary, session, began, answer)
+def test_the_fallback_gets_the_same_conversation(saved: Turn) -> None:
+    failed, answered = saved.requests()
+    assert answered.body["messages"][1:] == failed.body["messages"][1:]
 
 
-def test_the_failing_model_is_asked_once(turn: Turn, provider: ScriptedProvider) -> None:
-    assert len(provider.requests(turn.primary, session=turn.session)) == 1
+def test_a_toast_says_what_failed_and_what_is_tried(saved: Turn) -> None:
+    (message,) = (toast["message"] for toast in saved.toasts() if toast["variant"] == "warning")
+    assert ref(saved.asked()[0]) in message
+    assert ref("fallback-a") in message
 
 
-def test_the_first_fallback_is_asked_once(turn: Turn, provider: ScriptedProvider) -> None:
-    assert len(provider.requests("fallback-a", session=turn.session)) == 1
-
-
-def test_the_second_fallback_is_not_asked(turn: Turn, provider: ScriptedProvider) -> None:
-    assert provider.requests("fallback-b", session=turn.session) == []
-
-
-def test_the_fallback_gets_the_same_conversation(turn: Turn, provider: ScriptedProvider) -> None:
-    (failed,) = provider.requests(turn.primary, session=turn.session)
-    (saved,) = provider.requests("fallback-a", session=turn.session)
-    assert saved.body["messages"][1:] == failed.body["messages"][1:]
-
-
-def test_the_transcript_has_one_user_message_with_its_text(turn: Turn, server: OpenCodeServer) -> None:
-    users = [message for message in server.messages(turn.session) if message["info"]["role"] == "user"]
-    assert [[part["text"] for part in message["parts"]] for message in users] == [["Who answers?"]]
-
-
-def test_a_toast_says_what_failed_and_what_is_tried(turn: Turn, server: OpenCodeServer) -> None:
-    toasts = [toast["message"] for toast in server.events.toasts(turn.began) if toast["variant"] == "warning"]
-    assert len(toasts) == 1
-    assert f"fake/{turn.primary}" in toasts[0]
-    assert "fakeb/fallback-a" in toasts[0]
-
-
-def test_switched_is_said_once_and_after_content(turn: Turn, server: OpenCodeServer) -> None:
-    events = server.events.since(turn.began)
-    said = [number for number, event in enumerate(events) if is_success(toast_of(event))]
+def test_switched_is_said_after_content(saved: Turn, server: OpenCodeServer) -> None:
+    events = server.events.since(saved.began)
+    said = next(number for number, event in enumerate(events) if is_success(toast_of(event)))
     spoken = next(
-        number
-        for number, event in enumerate(events)
-        if event["type"] == "message.part.delta"
-        and event["properties"]["messageID"] == turn.answer["properties"]["part"]["messageID"]
+        number for number, event in enumerate(events) if event["properties"].get("delta") == "Answer "
     )
-    assert len(said) == 1
-    assert said[0] > spoken
+    assert spoken < said
 
 
-def test_the_next_prompt_leaves_a_cooling_model_alone(
-    server: OpenCodeServer, provider: ScriptedProvider
-) -> None:
-    first = saved_turn(server, "429-cooling")
-    position = server.events.position
+@pytest.mark.parametrize("primary", SILENT)
+def test_a_failure_without_a_status_is_answered_by_the_fallback(begin: BeginTurn, primary: str) -> None:
+    turn = begin(ref(primary)).wait_for_switch("Answer of a.")
 
-    server.prompt(first.session, "And now?", "fake/429-cooling")
-
-    server.wait_for_answer(first.session, "Answer of a.", since=position)
-    assert len(provider.requests("429-cooling", session=first.session)) == 1
+    assert turn.is_quiet(SETTLED_S)
+    assert [model for model in turn.asked() if model != primary] == ["fallback-a"]
+    assert turn.user_texts() == [[PROMPT]]
+    assert turn.said() == ["warning", "success"]
 
 
-def test_a_fallback_that_fails_is_followed_by_the_next(
-    server: OpenCodeServer, provider: ScriptedProvider
-) -> None:
-    began = server.events.position
-    session = server.create_session()
+@pytest.mark.parametrize("primary", AFTER_TOOL)
+def test_a_finished_tool_step_is_kept(begin: BeginTurn, server: OpenCodeServer, primary: str) -> None:
+    turn = begin(ref(primary)).wait_for_switch("Answer of a.")
 
-    server.prompt(session, "Who answers?", "fake/429-of-two", agent="plan")
-
-    server.wait_for_answer(session, "Answer of b.", since=began)
-    server.events.wait_for_toast("success", since=began)
-    asked = [request.model for request in provider.requests(session=session)]
-    assert asked == ["429-of-two", "429-as-well", "fallback-b"]
+    assert turn.is_quiet(SETTLED_S)
+    assert [model for model in turn.asked() if model != primary] == ["fallback-a"]
+    assert (server.home.directory / primary).read_text() == "ran\n"
+    assert "tool" in turn.requests()[-1].roles
 
 
-def test_a_chain_at_its_end_is_said_once_with_every_reason(
-    server: OpenCodeServer, provider: ScriptedProvider
-) -> None:
-    began = server.events.position
-    session = server.create_session()
+def test_a_fallback_the_host_does_not_know_is_passed_over(begin: BeginTurn) -> None:
+    turn = begin(ref(BEFORE_MISSING), agent="missing").wait_for_switch("Answer of a.")
 
-    server.prompt(session, "Who answers?", "fake/429-of-all", agent="unlucky")
-
-    toast = server.events.wait_for_toast("error", since=began)
-    assert "fake/429-of-all" in toast["message"]
-    assert "fakeb/401-as-well" in toast["message"]
-    assert provider.is_quiet(session, after=2, window_s=3)
-    assert [shown["variant"] for shown in server.events.toasts(began)] == ["warning", "error"]
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.asked() == [BEFORE_MISSING, "fallback-a"]
 
 
-def test_a_malformed_request_is_not_sent_to_another_model(
-    server: OpenCodeServer, provider: ScriptedProvider
-) -> None:
-    began = server.events.position
-    session = server.create_session()
+def test_a_good_answer_is_left_alone(begin: BeginTurn) -> None:
+    turn = begin(ref("well")).wait_for_answer("All well.")
 
-    server.prompt(session, "Is it valid?", "fake/400")
-
-    server.events.wait_for(lambda event: is_failed_answer(event, session), since=began)
-    assert provider.is_quiet(session, after=1, window_s=3)
-    assert server.events.toasts(began) == []
-
-
-def test_a_good_answer_is_left_alone(server: OpenCodeServer, provider: ScriptedProvider) -> None:
-    began = server.events.position
-    session = server.create_session()
-
-    server.prompt(session, "Is all well?", "fake/ok")
-
-    server.wait_for_answer(session, "All well.", since=began)
-    assert provider.is_quiet(session, after=1, window_s=1)
-    assert server.events.toasts(began) == []
+    assert turn.is_quiet(SETTLED_S)
+    assert (turn.asked(), turn.said()) == (["well"], [])
 
 
 def is_success(toast: Raw | None) -> bool:
     return toast is not None and toast["variant"] == "success"
-
-
-def is_failed_answer(event: Raw, session: str) -> bool:
-    info = event["properties"].get("info", {})
-    return event["type"] == "message.updated" and "error" in info and session_of(event) == session

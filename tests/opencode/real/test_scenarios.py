@@ -1,12 +1,13 @@
 """The 21 scenarios every fallback for OpenCode is measured by, in the real OpenCode."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import pytest
 
+from tests.loopback.opencode_home import provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import (
@@ -21,7 +22,7 @@ from tests.loopback.reply import (
     tool_call,
 )
 from tests.loopback.turn import PROMPT, Turn
-from tests.opencode.real.conftest import StartServer
+from tests.opencode.real.conftest import BeginTurn, StartServer
 
 pytestmark = pytest.mark.real_host
 
@@ -74,13 +75,6 @@ STOP_WINDOW_S: Final = 10.0
 EXHAUSTION_WINDOW_S: Final = 12.0
 SETTLED_S: Final = 0.6
 
-Play: TypeAlias = Callable[..., Turn]
-
-
-def ref(model: str) -> str:
-    # A provider each: what is wrong with one says nothing about another.
-    return f"of-{model}/{model}"
-
 
 def settings() -> str:
     def chain(models: tuple[str, ...]) -> str:
@@ -102,7 +96,7 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     for model, reply in FALLBACKS.items():
         provider.script(model, reply)
     return start_server(
-        models={f"of-{model}": [model] for model in (*PRIMARIES, *FALLBACKS)},
+        models=provider_each([*PRIMARIES, *FALLBACKS]),
         settings=settings(),
         config={
             "agent": {name: {"mode": "primary", "description": "Has a chain of its own."} for name in CHAINS},
@@ -111,57 +105,46 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     )
 
 
-@pytest.fixture
-def begin(server: OpenCodeServer, provider: ScriptedProvider) -> Iterator[Play]:
-    turns = []
-
-    def begin(primary: str, agent: str = "build", **more: str) -> Turn:
-        turns.append(Turn.begin(server, provider, ref(primary), agent=agent, **more))
-        return turns[-1]
-
-    yield begin
-    for turn in turns:
-        # A turn that was not saved may ask its model for ever.
-        turn.stop()
-
-
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A turn, and what was asked before and within the window in which it was watched."""
+    """A turn that was watched: what was asked before and meanwhile, and whether it still ran at the end."""
 
     turn: Turn
     before: list[str]
     later: list[str]
-    ended_busy: bool
+    still_runs: bool
 
 
 @pytest.fixture(scope="module")
-def watched(server: OpenCodeServer, provider: ScriptedProvider) -> Mapping[str, "Future[Watched]"]:
+def watched(server: OpenCodeServer, provider: ScriptedProvider) -> Mapping[str, Future[Watched]]:
     """Play everything that has to be watched for long, side by side."""
 
     def begin(primary: str, agent: str = "build") -> Turn:
         return Turn.begin(server, provider, ref(primary), agent=agent)
 
-    def watch(play: Callable[[], Turn], window_s: float = STOP_WINDOW_S) -> Watched:
+    def watch(play: Callable[[], Turn], *, requests: int = 0, window_s: float = STOP_WINDOW_S) -> Watched:
         turn = play()
         before = turn.asked()
-        turn.provider.is_quiet(turn.session, after=MORE_THAN_ANY, window_s=window_s)
-        return Watched(turn, before, turn.asked()[len(before) :], turn.server.is_busy(turn.session))
+        provider.is_quiet(turn.session, after=len(before) + requests, window_s=window_s)
+        seen = Watched(turn, before, turn.asked()[len(before) :], server.is_busy(turn.session))
+        turn.stop()
+        return seen
+
+    def talking(primary: str) -> Turn:
+        return begin(primary, "then-talking").wait_for_delta("second ")
 
     plays: Mapping[str, Callable[[], Turn]] = {
-        "bad request": lambda: begin("bad-request").wait_for_error(),
-        "stopped while talking": lambda: begin("before-talking", "then-talking").wait_for_delta("second ").stop(),
-        "stopped while talking after a bad key": lambda: begin("bad-key-before-talking", "then-talking").wait_for_delta("second ").stop(),
-        "stopped at retry": lambda: begin("stopped-at-retry").wait_for_retry().stop(),
-        "stopped when settled": lambda: begin("stopped-when-settled").wait_for_switch("Answer of a.").stop(),
+        "bad-request": lambda: begin("bad-request").wait_for_error(),
+        "before-talking": lambda: talking("before-talking").stop(),
+        "bad-key-before-talking": lambda: talking("bad-key-before-talking").stop(),
+        "stopped-at-retry": lambda: begin("stopped-at-retry").wait_for_retry().stop(),
+        "stopped-when-settled": lambda: begin("stopped-when-settled").wait_for_switch("Answer of a.").stop(),
     }
     with ThreadPoolExecutor(len(plays) + 1) as pool:
-        exhausted = pool.submit(watch, lambda: begin("before-none", "then-none"), EXHAUSTION_WINDOW_S)
-        return {name: pool.submit(watch, play) for name, play in plays.items()} | {"exhausted": exhausted}
-
-
-MORE_THAN_ANY: Final = 1_000
-"""So many requests make `ScriptedProvider.is_quiet` a plain window that nothing ends early."""
+        exhausted = pool.submit(
+            watch, lambda: begin("before-none", "then-none"), requests=8, window_s=EXHAUSTION_WINDOW_S
+        )
+        return {name: pool.submit(watch, play) for name, play in plays.items()} | {"before-none": exhausted}
 
 
 def assert_saved(turn: Turn, asked: list[str]) -> None:
@@ -172,50 +155,50 @@ def assert_saved(turn: Turn, asked: list[str]) -> None:
     assert turn.said() == ["warning"] * (len(asked) - 1) + ["success"]
 
 
-def test_scenario_01_rate_limited(begin: Play) -> None:
-    turn = begin("limited").wait_for_switch("Answer of a.")
+def test_scenario_01_rate_limited(begin: BeginTurn) -> None:
+    turn = begin(ref("limited")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["limited", "fallback-a"])
 
 
-def test_scenario_02_rate_limited_for_an_hour(begin: Play) -> None:
-    turn = begin("limited-for-an-hour").wait_for_switch("Answer of a.")
+def test_scenario_02_rate_limited_for_an_hour(begin: BeginTurn) -> None:
+    turn = begin(ref("limited-for-an-hour")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["limited-for-an-hour", "fallback-a"])
 
 
-def test_scenario_03_overloaded(begin: Play) -> None:
-    turn = begin("overloaded").wait_for_switch("Answer of a.")
+def test_scenario_03_overloaded(begin: BeginTurn) -> None:
+    turn = begin(ref("overloaded")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["overloaded", "fallback-a"])
 
 
-def test_scenario_04_key_refused(begin: Play) -> None:
-    turn = begin("bad-key").wait_for_switch("Answer of a.")
+def test_scenario_04_key_refused(begin: BeginTurn) -> None:
+    turn = begin(ref("bad-key")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["bad-key", "fallback-a"])
 
 
-def test_scenario_05_payment_required(begin: Play) -> None:
-    turn = begin("unpaid").wait_for_switch("Answer of a.")
+def test_scenario_05_payment_required(begin: BeginTurn) -> None:
+    turn = begin(ref("unpaid")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["unpaid", "fallback-a"])
 
 
-def test_scenario_06_model_not_found(begin: Play) -> None:
-    turn = begin("unknown").wait_for_switch("Answer of a.")
+def test_scenario_06_model_not_found(begin: BeginTurn) -> None:
+    turn = begin(ref("unknown")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["unknown", "fallback-a"])
 
 
-def test_scenario_07_error_object_in_the_stream(begin: Play) -> None:
-    turn = begin("error-object").wait_for_switch("Answer of a.")
+def test_scenario_07_error_object_in_the_stream(begin: BeginTurn) -> None:
+    turn = begin(ref("error-object")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["error-object", "fallback-a"])
 
 
-def test_scenario_08_stream_cut_without_a_finish_reason(begin: Play) -> None:
-    turn = begin("cut").wait_for_switch("Answer of a.")
+def test_scenario_08_stream_cut_without_a_finish_reason(begin: BeginTurn) -> None:
+    turn = begin(ref("cut")).wait_for_switch("Answer of a.")
 
     assert turn.is_quiet(SETTLED_S)
     # The host asks the same model again at once, without a pause; only how often differs.
@@ -224,39 +207,39 @@ def test_scenario_08_stream_cut_without_a_finish_reason(begin: Play) -> None:
     assert turn.said() == ["warning", "success"]
 
 
-def test_scenario_09_no_byte_at_all(begin: Play) -> None:
-    turn = begin("hang").wait_for_switch("Answer of a.")
+def test_scenario_09_no_byte_at_all(begin: BeginTurn) -> None:
+    turn = begin(ref("hang")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["hang", "fallback-a"])
 
 
-def test_scenario_10_stop_without_text(begin: Play) -> None:
-    turn = begin("empty").wait_for_switch("Answer of a.")
+def test_scenario_10_stop_without_text(begin: BeginTurn) -> None:
+    turn = begin(ref("empty")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["empty", "fallback-a"])
 
 
-def test_scenario_11_bad_request_is_sent_to_no_other_model(watched: Mapping[str, "Future[Watched]"]) -> None:
-    seen = watched["bad request"].result()
+def test_scenario_11_bad_request_is_sent_to_no_other_model(watched: Mapping[str, Future[Watched]]) -> None:
+    seen = watched["bad-request"].result()
 
     assert (seen.before, seen.later) == (["bad-request"], [])
     assert seen.turn.toasts("bad-request") == []
 
 
-def test_scenario_12_the_fallback_is_rate_limited_too(begin: Play) -> None:
-    turn = begin("before-limited", "then-limited").wait_for_switch("Answer of b.")
+def test_scenario_12_the_fallback_is_rate_limited_too(begin: BeginTurn) -> None:
+    turn = begin(ref("before-limited"), agent="then-limited").wait_for_switch("Answer of b.")
 
     assert_saved(turn, ["before-limited", "limited-too", "fallback-b"])
 
 
-def test_scenario_13_the_fallback_refuses_its_key(begin: Play) -> None:
-    turn = begin("before-bad-key", "then-bad-key").wait_for_switch("Answer of b.")
+def test_scenario_13_the_fallback_refuses_its_key(begin: BeginTurn) -> None:
+    turn = begin(ref("before-bad-key"), agent="then-bad-key").wait_for_switch("Answer of b.")
 
     assert_saved(turn, ["before-bad-key", "bad-key-too", "fallback-b"])
 
 
-def test_scenario_14_every_model_of_the_chain_fails(watched: Mapping[str, "Future[Watched]"]) -> None:
-    seen = watched["exhausted"].result()
+def test_scenario_14_every_model_of_the_chain_fails(watched: Mapping[str, Future[Watched]]) -> None:
+    seen = watched["before-none"].result()
 
     asked = seen.turn.asked()
     assert asked[:3] == ["before-none", "none-a", "none-b"]
@@ -266,47 +249,47 @@ def test_scenario_14_every_model_of_the_chain_fails(watched: Mapping[str, "Futur
     assert "First to open" in toast["message"]
 
 
-def test_scenario_15_the_person_stops_the_fallbacks_answer(watched: Mapping[str, "Future[Watched]"]) -> None:
-    seen = watched["stopped while talking"].result()
+def test_scenario_15_the_person_stops_the_fallbacks_answer(watched: Mapping[str, Future[Watched]]) -> None:
+    seen = watched["before-talking"].result()
 
     assert (seen.before, seen.later) == (["before-talking", "talking"], [])
-    assert not seen.ended_busy
+    assert not seen.still_runs
 
 
-def test_scenario_15_holds_after_a_refused_key_too(watched: Mapping[str, "Future[Watched]"]) -> None:
-    seen = watched["stopped while talking after a bad key"].result()
+def test_scenario_15_holds_after_a_refused_key_too(watched: Mapping[str, Future[Watched]]) -> None:
+    seen = watched["bad-key-before-talking"].result()
 
     assert (seen.before, seen.later) == (["bad-key-before-talking", "talking"], [])
-    assert not seen.ended_busy
+    assert not seen.still_runs
 
 
 def test_scenario_16_the_person_stops_in_the_switching_moment(
-    watched: Mapping[str, "Future[Watched]"],
+    watched: Mapping[str, Future[Watched]],
 ) -> None:
-    seen = watched["stopped at retry"].result()
+    seen = watched["stopped-at-retry"].result()
 
     assert seen.later == []
-    assert not seen.ended_busy
+    assert not seen.still_runs
 
 
-def test_scenario_17_the_person_stops_when_all_is_settled(watched: Mapping[str, "Future[Watched]"]) -> None:
-    seen = watched["stopped when settled"].result()
+def test_scenario_17_the_person_stops_when_all_is_settled(watched: Mapping[str, Future[Watched]]) -> None:
+    seen = watched["stopped-when-settled"].result()
 
     assert (seen.before, seen.later) == (["stopped-when-settled", "fallback-a"], [])
 
 
-def test_scenario_18_the_next_prompt_leaves_the_cooling_primary_alone(begin: Play) -> None:
-    first = begin("cooling").wait_for_switch("Answer of a.")
+def test_scenario_18_the_next_prompt_leaves_the_cooling_primary_alone(begin: BeginTurn) -> None:
+    first = begin(ref("cooling")).wait_for_switch("Answer of a.")
     assert first.is_quiet(0.6)
 
-    second = begin("cooling", session=first.session, text="And now?").wait_for_answer("Answer of a.")
+    second = begin(ref("cooling"), session=first.session, text="And now?").wait_for_answer("Answer of a.")
 
     assert second.is_quiet(SETTLED_S)
     assert second.asked() == ["fallback-a"]
 
 
-def test_scenario_19_a_finished_tool_step_is_kept(begin: Play, server: OpenCodeServer) -> None:
-    turn = begin("after-tool").wait_for_switch("Answer of a.")
+def test_scenario_19_a_finished_tool_step_is_kept(begin: BeginTurn, server: OpenCodeServer) -> None:
+    turn = begin(ref("after-tool")).wait_for_switch("Answer of a.")
 
     assert turn.is_quiet(SETTLED_S)
     assert turn.asked() == ["after-tool", "after-tool", "fallback-a"]
@@ -314,13 +297,13 @@ def test_scenario_19_a_finished_tool_step_is_kept(begin: Play, server: OpenCodeS
     assert turn.requests()[-1].roles[-1] == "tool"
 
 
-def test_scenario_20_a_slow_fallback_is_waited_for(begin: Play) -> None:
-    turn = begin("before-slow", "then-slow").wait_for_switch("Answer of the slow one.")
+def test_scenario_20_a_slow_fallback_is_waited_for(begin: BeginTurn) -> None:
+    turn = begin(ref("before-slow"), agent="then-slow").wait_for_switch("Answer of the slow one.")
 
     assert_saved(turn, ["before-slow", "slow"])
 
 
-def test_scenario_21_a_slow_fallback_is_waited_for_after_a_refused_key(begin: Play) -> None:
-    turn = begin("bad-key-before-slow", "then-slow").wait_for_switch("Answer of the slow one.")
+def test_scenario_21_a_slow_fallback_is_waited_for_after_a_refused_key(begin: BeginTurn) -> None:
+    turn = begin(ref("bad-key-before-slow"), agent="then-slow").wait_for_switch("Answer of the slow one.")
 
     assert_saved(turn, ["bad-key-before-slow", "slow"])

@@ -14,7 +14,11 @@ from tests.loopback.provider import SMALL_MODEL, ScriptedProvider
 from tests.loopback.reply import Gate, Pause, Reply, status, stream
 from tests.loopback.turn import PROMPT
 
-pytestmark = pytest.mark.real_host
+pytestmark = [
+    pytest.mark.real_host,
+    # Each fixture starts a UI and waits for its cold first turn.
+    pytest.mark.timeout(120),
+]
 
 FAILING: Final[Mapping[str, Reply]] = {"limited": status(429), "bad-key": status(401)}
 WORDS: Final[Mapping[str, str]] = {"limited": "rate limited", "bad-key": "refused the key"}
@@ -72,9 +76,7 @@ def switched(
 ) -> Iterator[Screens]:
     root = tmp_path_factory.mktemp("opencode")
     primary: str = request.param
-    with opened(
-        root, opencode_binary, tmux, provider, primary=primary, fallback="fallback"
-    ) as terminal:
+    with opened(root, opencode_binary, tmux, provider, primary=primary, fallback="fallback") as terminal:
         terminal.prompt(PROMPT)
         yield Screens(
             terminal=terminal,
@@ -89,9 +91,7 @@ def stopped(
     tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path, tmux: Path, provider: ScriptedProvider
 ) -> Stopped:
     root = tmp_path_factory.mktemp("opencode")
-    with opened(
-        root, opencode_binary, tmux, provider, primary="limited", fallback="talking"
-    ) as terminal:
+    with opened(root, opencode_binary, tmux, provider, primary="limited", fallback="talking") as terminal:
         terminal.prompt(PROMPT)
         terminal.wait_for("First words.")
         session = provider.requests("talking")[0].session
@@ -107,9 +107,7 @@ def stopped(
 
 def asked(provider: ScriptedProvider, session: str | None) -> list[str]:
     """Return the models a session asked, without the one that finds its title."""
-    return [
-        request.model for request in provider.requests(session=session) if request.model != SMALL_MODEL
-    ]
+    return [request.model for request in provider.requests(session=session) if request.model != SMALL_MODEL]
 
 
 def test_a_toast_says_what_failed_and_what_is_tried(switched: Screens) -> None:
