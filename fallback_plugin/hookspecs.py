@@ -60,12 +60,17 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRequest:
-    """A prompt on its way to a model. ``model`` is None if the prompt leaves the choice to the session."""
+    """A prompt on its way to a model.
+
+    ``model`` is None if the prompt leaves the choice to the host; ``resolved`` is what the host will run it
+    on if nobody answers, None where it does not tell.
+    """
 
     session_id: str
     message_id: str | None = None
     agent: str | None = None
     model: ModelRef | None = None
+    resolved: ModelRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

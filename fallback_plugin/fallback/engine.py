@@ -106,9 +106,10 @@ class Engine:
         if session.switch is not None or (replayed and request.message_id is not None):
             return None, []
         if session.state is None:
-            if request.model is None or now >= self.closed.get(request.model, now):
+            wanted = request.model or request.resolved
+            if wanted is None or now >= self.closed.get(wanted, now):
                 return None, []
-            session.state = FallbackState.on(request.model, self.closed)
+            session.state = FallbackState.on(wanted, self.closed)
         context = self._context(session, now, agent=request.agent)
         choice = choose_model(session, session.state, request, context.chain, now)
         if not choice.recovered:

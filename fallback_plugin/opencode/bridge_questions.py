@@ -33,12 +33,14 @@ def session_of(params: Json) -> str | None:
 def _read_prompt(params: Json) -> _Arguments:
     model = optional_object(params, "model")
     reference = read_model({**model, "variant": text(params, "variant")}) if model else None
+    resolved = optional_object(params, "resolved")
     return {
         "request": PromptRequest(
             session_id=required_text(params, "sessionID"),
             message_id=text(params, "messageID") or None,
             agent=text(params, "agent") or None,
             model=reference,
+            resolved=read_model(resolved) if resolved else None,
         )
     }
 

@@ -515,6 +515,7 @@ function hooks(bridge) {
         agent: input.agent ?? output.message?.agent,
         model: input.model,
         variant: input.variant,
+        resolved: output.message?.model,
       }))
       if (answer?.model) output.message.model = { ...answer.model, ...(answer.variant && { variant: answer.variant }) }
     }),

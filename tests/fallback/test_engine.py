@@ -8,6 +8,7 @@ from fallback_plugin.events import AssistantMessage, Part, SessionDeleted, Store
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
+from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -612,6 +613,12 @@ class TestSharedHealth:
         stage = Stage()
         stage.engine.closed[PRIMARY] = stage.now + 60
         assert stage.choose(PRIMARY) == A
+
+    def test_so_does_one_whose_first_prompt_names_no_model(self) -> None:
+        stage = Stage()
+        stage.engine.closed[PRIMARY] = stage.now + 60
+        request = PromptRequest(session_id="ses_1", agent="build", resolved=PRIMARY)
+        assert stage.engine.choose_model(request, stage.now) == (A, [])
 
     def test_a_candidate_closed_elsewhere_is_passed_over(self) -> None:
         stage = Stage()

@@ -29,6 +29,11 @@ TOOL = {"sessionID": "ses_1", "callID": "call_1", "tool": "read", "args": {"path
             },
         ),
         ("chat.message", {"sessionID": "ses_1"}, {"request": PromptRequest(session_id="ses_1")}),
+        (
+            "chat.message",
+            {"sessionID": "ses_1", "resolved": {"providerID": "p", "modelID": "m"}},
+            {"request": PromptRequest(session_id="ses_1", resolved=ModelRef("p", "m"))},
+        ),
         ("experimental.chat.messages.transform", {"messages": [{"info": {}}]}, {"messages": [{"info": {}}]}),
         ("experimental.chat.messages.transform", {}, {"messages": []}),
         (

@@ -20,12 +20,17 @@ races 10 to 14); our own abort's error (race 17) and its expiry (``test_guards``
 
 import pytest
 
+from fallback_plugin.events import Part, StoredMessage, UserMessage
 from fallback_plugin.fallback import effects
-from fallback_plugin.fallback.effects import Done, StopTimer
+from fallback_plugin.fallback.effects import Done, Fetched, StopTimer
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.wire.event import read_event
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error
 from tests.fallback.turns import answered, answering, awaiting, end, fire, rate_limited, running
+
+UNHEARD = pytest.mark.xfail(
+    strict=True, reason="Signals.idle asks whose idle it was only while a prompt is on its way"
+)
 
 
 def test_an_error_without_a_session_is_ignored() -> None:
@@ -203,3 +208,79 @@ class TestActivity:
         other.content("msg_2")
         fire(stage)
         assert len(stage.all(effects.Claim)) == 1
+
+
+class TestStopInTheMidst:
+    """A stop that falls into a switch whose own abort was answered already: one idle more."""
+
+    def read(self, stage: Stage) -> None:
+        user = UserMessage(id="msg_1", session_id=stage.session, model=PRIMARY, created_at=1.0)
+        part = Part(id="p", message_id="msg_1", session_id=stage.session, type="text", raw={"type": "text"})
+        history = (StoredMessage(info=user, parts=(part,)),)
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=history))
+
+    def in_the_terminal(self) -> Stage:
+        stage = rate_limited()
+        stage.engine.host_kind = "tui"
+        stage.aborted()
+        return stage
+
+    @UNHEARD
+    def test_while_the_turn_is_read(self) -> None:
+        stage = self.in_the_terminal()
+        stage.idle()
+        self.read(stage)
+        assert stage.all(effects.Revert) == []
+        assert not stage.in_flight
+
+    @UNHEARD
+    def test_while_the_turn_is_taken_back(self) -> None:
+        stage = self.in_the_terminal()
+        self.read(stage)
+        stage.idle()
+        stage.finish(stage.last(effects.Revert))
+        assert stage.prompts == []
+        assert not stage.in_flight
+
+    @UNHEARD
+    def test_while_a_half_answer_is_deleted(self) -> None:
+        stage = running()
+        stage.content("msg_2")
+        stage.retry()
+        sent_after = stage.sequence
+        stage.idle()
+        answered_abort = Done(Receipt(sent_after, stage.sequence))
+        delete, *_ = stage.engine.finished(stage.last(effects.Abort), answered_abort, stage.now)
+        assert isinstance(delete, effects.DeleteMessage)
+        stage.idle()
+        stage.finish(delete)
+        assert stage.prompts == []
+        assert not stage.in_flight
+
+    @UNHEARD
+    def test_while_the_parts_of_a_refused_prompt_are_read(self) -> None:
+        stage = rate_limited()
+        stage.aborted()
+        stage.refused()
+        stage.idle()
+        self.read(stage)
+        assert len(stage.prompts) == 1
+        assert not stage.in_flight
+
+    @UNHEARD
+    def test_while_an_empty_answers_last_events_are_waited_for(self) -> None:
+        stage = running()
+        end(stage, "msg_2")
+        stage.idle()
+        stage.idle()
+        stage.user()
+        assert stage.all(effects.FetchMessages) == []
+        assert not stage.in_flight
+
+    def test_while_the_prompt_is_handed_in(self) -> None:
+        stage = rate_limited()
+        stage.aborted()
+        stage.idle()
+        stage.accepted()
+        assert len(stage.all(effects.Abort)) == 2
+        assert not stage.in_flight

@@ -112,7 +112,7 @@ test("an answer to chat.message moves the prompt to its model and variant", asyn
   await hooks["chat.message"](input, output)
   assert.deepEqual(output.message.model, { ...model, variant: "high" })
   const asked = await got("hook/chat.message")
-  assert.deepEqual(asked.params, { sessionID: "ses_1", messageID: "msg_1", agent: "build", model: input.model })
+  assert.deepEqual(asked.params, { sessionID: "ses_1", messageID: "msg_1", agent: "build", model: input.model, resolved: input.model })
 })
 
 test("an empty answer leaves the prompt alone", async (t) => {
