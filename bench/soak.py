@@ -31,6 +31,9 @@ GROWTH_HANDLES: Final = 2
 MOST_VIOLATIONS: Final = 10
 MOMENT_LIMIT_S: Final = 20.0
 LAST_LOOK_S: Final = 3.0
+CROSSING_S: Final = 0.5
+"""A prompt that is on its way when a person stops the session cannot be called back. It is counted and not
+forbidden if its one request comes this soon after the stop and is over, as is the session, when we look."""
 # Nothing cools, so that every turn begins with the primary; the clocks are short, so that hangs are as well.
 SETTINGS: Final = """
 [fallback]
@@ -155,26 +158,32 @@ class Soak:
     def _stop(self, abort: Abort) -> None:
         """Stop the session at its moment, and watch that nothing is sent."""
         session, since = self._session, self._position
-        try:
-            if abort.moment == "at the first sign":
+        reached = {
+            "any time": _is_busy,
+            "at the first sign": _is_sign,
+            "while streaming": _is_first_word,
+        }.get(abort.moment)
+        if reached is not None:
+            try:
                 self.server.events.wait_for(
-                    lambda event: _is_sign(event, session), since=since, timeout_s=MOMENT_LIMIT_S
+                    lambda event: session_of(event) == session and reached(event),
+                    since=since,
+                    timeout_s=MOMENT_LIMIT_S,
                 )
-            elif abort.moment == "while streaming":
-                self.server.events.wait_for(
-                    lambda event: _is_first_word(event, session), since=since, timeout_s=MOMENT_LIMIT_S
-                )
-        except AssertionError:
-            raise ViolationError(f"the moment to stop never came: {abort.moment}") from None
+            except AssertionError:
+                raise ViolationError(f"the moment to stop never came: {abort.moment}") from None
         time.sleep(abort.after_s)
         self.server.abort(session)
         stopped_at = time.monotonic()
         time.sleep(abort.watch_s)
         late = [request for request in self.requests if request.arrived_at > stopped_at]
-        if late:
+        busy = self.server.is_busy(session)
+        if len(late) == 1 and late[0].arrived_at - stopped_at < CROSSING_S and _is_over(late[0]) and not busy:
+            self.seen["crossed"] += 1
+        elif late:
             told = [f"{it.model} after {1000 * (it.arrived_at - stopped_at):.0f} ms" for it in late]
             raise ViolationError(f"asked after the person's stop was answered: {', '.join(told)}")
-        if self.server.is_busy(session):
+        if busy:
             raise ViolationError("the session is still busy after the person's stop")
 
     def _judge(self, turn: Turn, *, stopped: bool) -> None:
@@ -272,18 +281,26 @@ def main() -> int:
     return int(violations > 0)
 
 
-def _is_sign(event: Raw, session: str) -> bool:
-    kind, properties = event["type"], event["properties"]
-    retry = kind == "session.status" and properties["status"]["type"] == "retry"
-    return (retry or kind == "session.error") and session_of(event) == session
+def _is_busy(event: Raw) -> bool:
+    # Before the run has begun the host forgets a stop, whatever plugin there is.
+    return _status(event) == "busy"
 
 
-def _is_first_word(event: Raw, session: str) -> bool:
-    return (
-        event["type"] == "message.part.delta"
-        and event["properties"]["delta"] == "First "
-        and session_of(event) == session
-    )
+def _status(event: Raw) -> str | None:
+    status: str | None = event["properties"].get("status", {}).get("type")
+    return status if event["type"] == "session.status" else None
+
+
+def _is_sign(event: Raw) -> bool:
+    return event["type"] == "session.error" or _status(event) == "retry"
+
+
+def _is_first_word(event: Raw) -> bool:
+    return event["type"] == "message.part.delta" and "First " in event["properties"]["delta"]
+
+
+def _is_over(request: Request) -> bool:
+    return request.disconnected_at is not None or request.last_byte_at is not None
 
 
 def _is_failed_answer(event: Raw, session: str) -> bool:

@@ -19,7 +19,7 @@ _REAL_HOST_LIMIT_S: Final = 60
 # for new ones.
 _UNHURRIED: Final = [HealthCheck.too_slow]
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=_UNHURRIED)
-settings.register_profile("search", max_examples=2_000, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("search", max_examples=10_000, deadline=None, suppress_health_check=_UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

@@ -149,6 +149,9 @@ class Engine:
 
     def _run_event(self, session: Session, event: Event, context: Context) -> list[Effect]:
         match event:
+            case events.SessionIdle() if isinstance(session.unseen, events.SessionStatus):
+                session.unseen = None  # the retry wait is over: somebody stopped it
+                return []
             case events.SessionIdle():
                 return self._signals.idle(session, event.sequence)
             case events.SessionStatus() | events.SessionError() if session.turn is None:
@@ -174,13 +177,16 @@ class Engine:
         attempt.silent = False
         first, attempt.answered = not attempt.answered, True
         effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
-        if first and attempt.dispatched:
+        if first and attempt.dispatched and not attempt.failed:
             effects += context.toast(session, toasts.switched(attempt.model))
             effects.append(Record(session.id, "switched", str(attempt.model)))
         return effects
 
     def _read_first(self, session: Session, event: SessionEvent) -> list[Effect]:
         """Read the history before judging a failure of a turn whose beginning was not seen."""
+        if isinstance(event, events.SessionError) and event.error.is_abort:
+            session.unseen = None
+            return []
         harmless = isinstance(event, events.SessionStatus) and event.status != "retry"
         if harmless or session.unseen is not None:
             return []

@@ -97,7 +97,8 @@ def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
         attempt.finished = True
     if attempt is None or part.type not in CONTENT_PARTS:
         return None
-    if part.type == "text" and part.text:
+    speaks = part.type == "text" and bool(part.text and part.text.strip())
+    if speaks:
         turn.half_answers.setdefault(part.message_id, attempt)
     if part.type == "tool":
         turn.half_answers.pop(part.message_id, None)
@@ -109,7 +110,7 @@ def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
     if part.message_id != attempt.step or attempt is not turn.attempt:
         return None
     attempt.grew_at = now
-    attempt.spoken = attempt.spoken or part.type == "tool" or bool(part.type == "text" and part.text)
+    attempt.spoken = attempt.spoken or part.type == "tool" or speaks
     return attempt
 
 

@@ -132,7 +132,8 @@ class Signals:
             switch.idles.append(sequence)
         if turn is None:
             return []
-        if switch is not None and switch.stopped_by_user() and not turn.attempt.begun:
+        sent = switch.attempt if switch else None
+        if switch is not None and switch.stopped_by_user() and not (sent and sent.begun):
             return self._cancel(session, turn, "an idle more than our abort accounts for")
         if (switch is None or switch.turn is not turn) and not turn.awaiting_result:
             turn.running = False

@@ -241,6 +241,9 @@ class Switching:
     def _next_tier(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         """Send what is left to send; with nothing left, the refusal is a failure of the model it named."""
         attempt = switch.turn.attempt
+        if reason := switch.over(session.turn):
+            self.release(session)
+            return [Record(session.id, "no prompt", reason)]
         if switch.replay is None or switch.replay.needs_parts:
             switch.phase = "reading"
             return [FetchMessages(session.id, attempt.number)]

@@ -658,6 +658,16 @@ class TestUnseenTurn:
         stage.aborted()
         assert stage.asked == [A]
 
+    @pytest.mark.parametrize("stop", ["in a retry wait", "in a run"])
+    def test_a_stop_while_the_history_is_read_is_final(self, stop: str) -> None:
+        stage = Stage()
+        stage.retry()
+        if stop == "in a run":
+            stage.error(ABORTED)
+        stage.idle()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=self.history()))
+        assert stage.all(effects.Claim) == []
+
     def test_a_turn_that_somebody_has_switched_meanwhile_is_left_alone(self) -> None:
         stage = Stage()
         stage.retry()

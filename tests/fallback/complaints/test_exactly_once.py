@@ -12,7 +12,6 @@ from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
 from fallback_plugin.host_client import Receipt
-from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
 from tests.fallback.stuck_host import StuckHost, event, refuse_key
@@ -175,6 +174,16 @@ def test_complaint_16_a_model_of_the_chain_that_the_user_picked_is_not_recovered
     assert (stage.state.state.original, stage.state.state.current) == (B, B)
 
 
+def test_complaint_16_when_the_picked_model_fails_the_chain_is_tried_from_its_beginning() -> None:
+    stage = answered()
+    stage.choose(B)
+    stage.user("msg_5", B)
+    stage.answer("msg_6", B, parent="msg_5")
+    stage.retry()
+    stage.aborted()
+    assert stage.asked == [A]
+
+
 @pytest.mark.anyio
 async def test_complaint_19_no_hook_waits_for_a_call_to_the_host() -> None:
     plugin = FallbackPlugin(clock=lambda: 1_000.0, health=MemoryHealth())
@@ -229,4 +238,4 @@ def test_complaint_24_a_silent_fallback_is_left_once_a_turn() -> None:
     fire(stage)
     fire(stage)
     stage.aborted()
-    assert stage.asked == [A, ModelRef("fake", "b")]
+    assert stage.asked == [A, B]

@@ -28,10 +28,6 @@ from fallback_plugin.wire.event import read_event
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error
 from tests.fallback.turns import answered, answering, awaiting, end, fire, rate_limited, running
 
-UNHEARD = pytest.mark.xfail(
-    strict=True, reason="Signals.idle asks whose idle it was only while a prompt is on its way"
-)
-
 
 def test_an_error_without_a_session_is_ignored() -> None:
     stage = running()
@@ -225,7 +221,6 @@ class TestStopInTheMidst:
         stage.aborted()
         return stage
 
-    @UNHEARD
     def test_while_the_turn_is_read(self) -> None:
         stage = self.in_the_terminal()
         stage.idle()
@@ -233,7 +228,6 @@ class TestStopInTheMidst:
         assert stage.all(effects.Revert) == []
         assert not stage.in_flight
 
-    @UNHEARD
     def test_while_the_turn_is_taken_back(self) -> None:
         stage = self.in_the_terminal()
         self.read(stage)
@@ -242,7 +236,6 @@ class TestStopInTheMidst:
         assert stage.prompts == []
         assert not stage.in_flight
 
-    @UNHEARD
     def test_while_a_half_answer_is_deleted(self) -> None:
         stage = running()
         stage.content("msg_2")
@@ -257,7 +250,6 @@ class TestStopInTheMidst:
         assert stage.prompts == []
         assert not stage.in_flight
 
-    @UNHEARD
     def test_while_the_parts_of_a_refused_prompt_are_read(self) -> None:
         stage = rate_limited()
         stage.aborted()
@@ -267,7 +259,6 @@ class TestStopInTheMidst:
         assert len(stage.prompts) == 1
         assert not stage.in_flight
 
-    @UNHEARD
     def test_while_an_empty_answers_last_events_are_waited_for(self) -> None:
         stage = running()
         end(stage, "msg_2")
