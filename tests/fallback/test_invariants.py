@@ -34,7 +34,7 @@ from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
 from tests.fallback.stage import PRIMARY
 from tests.fallback.stage import settings as chain_settings
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(7200)
 
 MAX_ATTEMPTS: Final = 3
 
