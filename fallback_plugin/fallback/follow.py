@@ -16,6 +16,7 @@ CONTENT_PARTS: Final = frozenset({"reasoning", "text", "tool"})
 def follow_user_message(session: Session, message: UserMessage, now: float) -> None:
     """Begin a turn with a new message, or see the host take a turn up again."""
     turn = session.turn
+    seen_before = session.has_seen(message.id)
     if turn is None:
         begin_turn(session, message, now)
     elif message.id == turn.message_id:
@@ -24,11 +25,10 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
         if same_model(message.model, turn.attempt.model):
             turn.attempt.begun = True
     elif _sent_anew(turn, message):
-        session.past.append(turn.message_id)
         turn.message_id, turn.created_at, turn.user = message.id, message.created_at, message
         turn.attempt.begun = True
-    elif message.id in session.past or message.created_at < turn.created_at:
-        pass  # hosts publish older messages again
+    elif seen_before or message.created_at < turn.created_at:
+        pass  # hosts publish older messages again, and renew their times when they run them again
     elif turn.running and not turn.cancelled:
         session.queued = message
     else:
@@ -116,6 +116,9 @@ def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
 
 def adopt_history(session: Session, history: Sequence[StoredMessage], now: float) -> Turn | None:
     """Take up the turn a stored history ends with, for a session that was not followed from its beginning."""
+    for message in history:
+        if isinstance(message.info, UserMessage):
+            session.has_seen(message.info.id)
     last = next((m.info for m in reversed(history) if isinstance(m.info, UserMessage)), None)
     if last is None:
         return None

@@ -19,7 +19,7 @@ def same_model(one: ModelRef, other: ModelRef) -> bool:
     return (one.provider, one.model) == (other.provider, other.model)
 
 
-PAST_TURNS: Final = 8
+MESSAGES_REMEMBERED: Final = 32
 
 RunState: TypeAlias = Literal["waiting", "running", "over", "finished"]
 """How a failed run stands: waiting to retry, running, ended by its failure, or ended as if all were well."""
@@ -172,8 +172,7 @@ class Session:
     """Everything about one session; sessions share nothing.
 
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
-    began before we looked. ``past`` holds the ids of the latest turns, since a host publishes their messages
-    again, and renews their times when it runs them again.
+    began before we looked.
     """
 
     id: str
@@ -185,7 +184,7 @@ class Session:
     switch: Switch | None = None
     redirect: Redirect | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
-    past: deque[str] = field(default_factory=lambda: deque(maxlen=PAST_TURNS))
+    seen: deque[str] = field(default_factory=lambda: deque(maxlen=MESSAGES_REMEMBERED))
     attempts: int = 0
     last_seen: float = 0.0
     no_chain_said: bool = False
@@ -195,11 +194,16 @@ class Session:
         self.attempts += 1
         return Attempt(self.attempts, model, dispatched=dispatched, begun=not dispatched)
 
+    def has_seen(self, message_id: str) -> bool:
+        """Tell whether a message of the user's was seen before; from now on it was."""
+        if message_id in self.seen:
+            return True
+        self.seen.append(message_id)
+        return False
+
     def begin_turn(self, message: UserMessage) -> Turn:
         """Make a message of the user's the turn under way."""
         self.queued = None
-        if self.turn is not None:
-            self.past.append(self.turn.message_id)
         self.turn = Turn(
             message_id=message.id,
             created_at=message.created_at,

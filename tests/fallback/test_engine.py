@@ -250,6 +250,19 @@ def test_a_user_message_published_again_is_no_new_turn() -> None:
     assert stage.state.turn is second
 
 
+def test_a_queued_message_that_runs_again_later_is_no_new_turn() -> None:
+    stage = Stage()
+    stage.user("msg_1")
+    stage.answer("msg_2")
+    stage.user("msg_5")
+    stage.error(ABORTED)
+    stage.user("msg_7")
+    stage.user("msg_5", A)
+    assert stage.state.queued is None
+    assert stage.state.turn is not None
+    assert stage.state.turn.message_id == "msg_7"
+
+
 def test_a_prompt_that_came_while_the_turn_ran_is_what_gets_sent_again() -> None:
     stage = Stage()
     stage.user("msg_1")
