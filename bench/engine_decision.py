@@ -1,6 +1,6 @@
 """One event through the engine, against the least any bridge must do with it: parse its JSON.
 
-Plays recorded turns of the real host, healthy and failing: ``python bench/engine_decision.py``.
+Plays recorded turns of the real host, healthy and failing: ``python -m bench.engine_decision``.
 """
 
 import json
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fallback_plugin.events import Event
-from fallback_plugin.fallback.effects import Abort, Done, Prompt
+from fallback_plugin.fallback.effects import Done
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.settings import Settings
 from fallback_plugin.wire.event import read_event
 
 RECORDINGS = Path(__file__).parents[1] / "tests" / "opencode" / "recordings"
-TURNS = ("ok", "tool", "429", "401", "503")
+TURNS = ("ok", "tool", "429", "401", "503", "empty")
 ROUNDS = 200
 BUDGET_US = 20.0
 
@@ -40,13 +40,12 @@ def microseconds_each(work: Callable[[], object], count: int) -> float:
 
 
 def decide(events: list[Event], settings: Settings) -> None:
-    """Play events into a fresh engine, answering its calls."""
+    """Play events into a fresh engine, carrying all of its effects out at once."""
     engine = Engine(settings)
     for moment, event in enumerate(events):
-        for effect in engine.handle(event, float(moment)):
-            if isinstance(effect, Abort | Prompt):
-                for follower in engine.finished(effect, Done(), float(moment)):
-                    engine.finished(follower, Done(), float(moment))
+        effects = deque(engine.handle(event, float(moment)))
+        while effects:
+            effects.extend(engine.finished(effects.popleft(), Done(), float(moment)))
 
 
 def main() -> None:

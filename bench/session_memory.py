@@ -81,6 +81,8 @@ async def figures(case: Case, sessions: int, gauge: Callable[[], int], health_fi
     async def delete(numbers: range) -> None:
         for number in numbers:
             agent.delete(session_id(number))
+            if number % BATCH == 0:
+                await settle()
         await settle()
         await let_aborts_fail()
         check_forgotten(plugin, numbers)

@@ -30,7 +30,7 @@ GROWTH_BYTES: Final = 4_000_000
 GROWTH_HANDLES: Final = 2
 MOST_VIOLATIONS: Final = 10
 MOMENT_LIMIT_S: Final = 20.0
-LAST_LOOK_S: Final = 3.0
+LAST_LOOK_S: Final = 4.5
 CROSSING_S: Final = 0.5
 """A prompt that is on its way when a person stops the session cannot be called back. It is counted and not
 forbidden if its one request comes this soon after the stop and is over, as is the session, when we look."""
@@ -62,6 +62,7 @@ class Soak:
         self._began = 0.0
         self._position = 0
         self._logged = 0
+        self._left: dict[str, int] = {}
 
     def warm_up(self) -> None:
         """Let the host load what it loads at its first turn."""
@@ -78,8 +79,7 @@ class Soak:
         """
         for model, replies in turn.script():
             self.provider.script(model, *replies)
-        if self._session:
-            self._nothing_new("between the turns")
+        self._nothing_new("between the turns")
         if turn.opens_session or not self._session:
             self.leave_session()
             self._session = self.server.create_session()
@@ -105,6 +105,7 @@ class Soak:
         """Begin the next turn in a new session, whatever became of this one."""
         if self._session:
             self.server.abort(self._session)
+            self._left[self._session] = len(self.provider.requests(session=self._session))
         self._session, self._prompts, self._asked = "", 0, 0
 
     def end(self) -> None:
@@ -113,9 +114,8 @@ class Soak:
         Raises:
             ViolationError: if the provider was asked after the last turn was over.
         """
-        if self._session:
-            self.provider.is_quiet(self._session, after=self._asked, window_s=LAST_LOOK_S)
-            self._nothing_new("after the last turn")
+        time.sleep(LAST_LOOK_S)
+        self._nothing_new("after the last turn")
 
     def log(self) -> Iterator[str]:
         """Tell what the provider and the host saw of the turn under way, and what the plugin wrote."""
@@ -139,8 +139,14 @@ class Soak:
         return file.read_text().splitlines() if file.exists() else []
 
     def _nothing_new(self, when: str) -> None:
-        if new := self.requests:
+        if self._session and (new := self.requests):
             raise ViolationError(f"{[request.model for request in new]} asked {when}")
+        for session, count in self._left.items():
+            new = self.provider.requests(session=session)[count:]
+            if new:
+                self._left[session] += len(new)
+                asked = [f"{it.model} {time.monotonic() - it.arrived_at:.1f} s ago" for it in new]
+                raise ViolationError(f"asked in session {session}, left before: {', '.join(asked)}")
 
     def _wait_for_the_end(self, turn: Turn) -> None:
         events, session, since = self.server.events, self._session, self._position

@@ -31,7 +31,7 @@ CHAIN: Final = ("primary", "fallback-a", "fallback-b")
 FAILING: Final = (0.75, 0.5, 0.35)
 """How often each of them fails."""
 
-BAD_REQUESTS, ABORTS, PLAIN_ANSWERS, LONG_WATCHES = 0.03, 0.4, 0.8, 0.15
+BAD_REQUESTS, ABORTS, PLAIN_ANSWERS, LONG_WATCHES = 0.03, 0.4, 0.8, 0.25
 """How often the request is one no model takes, a person stops the turn, an answer needs no tool, and the
 provider is watched for long after a stop."""
 
@@ -202,8 +202,8 @@ def _abort(random: Random, turn: Turn) -> Abort:
         moments["while streaming"] = lambda: random.uniform(0.0, 0.1)
         moments["when settled"] = lambda: random.uniform(0.0, 0.1)
     moment = random.choice([*moments, *(name for name in moments if name in RACY)])
-    # The host's own next try comes two seconds after the first.
-    watch_s = 3.0 if random.random() < LONG_WATCHES else 1.0
+    # The host's own next try comes two seconds after the first, a clock of ours may run out after three.
+    watch_s = 4.5 if random.random() < LONG_WATCHES else 1.0
     return Abort(moment, moments[moment](), watch_s)
 
 

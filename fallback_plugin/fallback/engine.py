@@ -95,6 +95,8 @@ class Engine:
             return []
         if isinstance(effect, FetchMessages) and session.unseen is not None:
             return self._judge_unseen(session, outcome, now)
+        if isinstance(effect, FetchMessages) and session.looking:
+            return self._judge_silence(session, effect, outcome, now)
         return self.switching.finished(session, effect, outcome, self._context(session, now))
 
     def choose_model(self, request: PromptRequest, now: float) -> tuple[ModelRef | None, list[Effect]]:
@@ -201,6 +203,22 @@ class Engine:
         turn = adopt_history(session, outcome.messages, now)
         gone_on = turn is None or len(turn.attempts) > 1
         return [] if gone_on else self._session_event(session, unseen, now)
+
+    def _judge_silence(
+        self, session: Session, effect: FetchMessages, outcome: Outcome, now: float
+    ) -> list[Effect]:
+        """Judge a silent turn by its history; a run that has not begun to ask its model gets more time."""
+        session.looking = False
+        turn, context = session.turn, self._context(session, now)
+        if turn is None or turn.attempt.number != effect.attempt:
+            return []
+        for message in outcome.messages if isinstance(outcome, Fetched) else ():
+            if isinstance(message.info, AssistantMessage):
+                follow_assistant_message(session, message.info, now)
+        if turn.attempt.step is None:
+            return context.first_token_timer(session, turn.attempt)
+        fired = TimerFired(session.id, "first_token", effect.attempt)
+        return self._signals.timer(session, fired, context)
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)

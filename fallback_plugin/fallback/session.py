@@ -172,7 +172,7 @@ class Session:
     """Everything about one session; sessions share nothing.
 
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
-    began before we looked.
+    began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     """
 
     id: str
@@ -181,6 +181,7 @@ class Session:
     turn: Turn | None = None
     queued: UserMessage | None = None
     unseen: SessionEvent | None = None
+    looking: bool = False
     switch: Switch | None = None
     redirect: Redirect | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)

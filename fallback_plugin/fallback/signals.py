@@ -7,7 +7,7 @@ from fallback_plugin.events import AssistantMessage, HostError, Part, SessionSta
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
-from fallback_plugin.fallback.effects import Effect, Record, TimerFired
+from fallback_plugin.fallback.effects import Effect, FetchMessages, Record, TimerFired
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.policy import action_for
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
@@ -92,15 +92,20 @@ class Signals:
             return []
         attempt = turn.attempt
         if fired.name == "first_token":
-            silent = Failure(kind="timeout", evidence="no first token")
-            return (
-                self._failed(session, turn, attempt, silent, context, run="running") if attempt.silent else []
-            )
+            return self._silence(session, turn, attempt, context) if attempt.silent else []
         quiet_s = 0.0 if attempt.tools_running else context.now - attempt.grew_at
         if quiet_s < context.stall_timeout_s(attempt.model):
             return context.stall_timer(session, attempt, quiet_s)
         stalled = Failure(kind="timeout", evidence="stalled in mid-stream")
         return self._failed(session, turn, attempt, stalled, context, run="running")
+
+    def _silence(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
+        if attempt.step is None and not attempt.dispatched:
+            # OpenCode never recovers from an abort before its first assistant message: look for that first.
+            session.looking = True
+            return [FetchMessages(session.id, attempt.number)]
+        silent = Failure(kind="timeout", evidence="no first token")
+        return self._failed(session, turn, attempt, silent, context, run="running")
 
     def status(self, session: Session, event: SessionStatus, context: Context) -> list[Effect]:
         """Judge a run's status: a retry wait is the only early sign of most failures."""

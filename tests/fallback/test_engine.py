@@ -913,6 +913,25 @@ class TestFirstToken:
         stage.answer("msg_2")
         assert stage.last(effects.StartTimer).after_s == 300
 
+    def test_a_run_that_has_not_begun_to_ask_is_not_stopped(self) -> None:
+        stage = stage_with(first_token_timeout="30s")
+        stage.user()
+        stage.busy()
+        self.fire(stage)
+        (again,) = stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        assert isinstance(again, effects.StartTimer)
+        assert stage.all(effects.Abort) == []
+
+    def test_one_that_asked_before_we_looked_is_answered(self) -> None:
+        stage = stage_with(first_token_timeout="30s")
+        stage.user()
+        stage.busy()
+        self.fire(stage)
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=TestUnseenTurn().history()))
+        stage.error(ABORTED)
+        stage.aborted()
+        assert stage.asked == [A]
+
     def test_zero_switches_it_off(self) -> None:
         stage = stage_with(first_token_timeout=0)
         stage.user()

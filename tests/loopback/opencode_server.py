@@ -14,6 +14,7 @@ import httpx2
 
 from tests.loopback.event_log import EventLog, Raw
 from tests.loopback.opencode_home import OpenCodeHome
+from tests.loopback.provider import SMALL_ANSWER, SMALL_MODEL
 
 _ANNOUNCEMENT: Final = "listening on "
 _START_LIMIT_S: Final = 45.0
@@ -74,6 +75,14 @@ class OpenCodeServer:
             provider, _, name = model.partition("/")
             body["model"] = {"providerID": provider, "modelID": name}
         self._call("POST", f"/session/{session}/prompt_async", body)
+
+    def warm_up(self, provider: str) -> None:
+        """Run a first turn on a provider's small model: in it the host loads its tools, for seconds.
+
+        OpenCode 1.18.33 never answers again if that turn is aborted before its model was asked.
+        """
+        self.prompt(session := self.create_session(), "Hello", f"{provider}/{SMALL_MODEL}")
+        self.wait_for_answer(session, SMALL_ANSWER)
 
     def abort(self, session: str) -> None:
         """Stop a session's run, as a person's Escape does."""

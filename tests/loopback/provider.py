@@ -17,6 +17,8 @@ from tests.loopback.reply import Answer, Close, Data, Gate, Head, Pause, Reply, 
 SMALL_MODEL: Final = "small"
 """Answers the host's tool-less requests (session titles), so that they never count for another model."""
 
+SMALL_ANSWER: Final = "A title"
+
 _HEADERS_LIMIT: Final = 1 << 16
 _ABORT_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
@@ -52,7 +54,7 @@ class ScriptedProvider:
     """
 
     def __init__(self, scripts: Mapping[str, Sequence[Reply]] | None = None) -> None:
-        self._scripts: dict[str, list[Reply]] = {SMALL_MODEL: [stream("A title")]}
+        self._scripts: dict[str, list[Reply]] = {SMALL_MODEL: [stream(SMALL_ANSWER)]}
         for model, replies in (scripts or {}).items():
             self.script(model, *replies)
         self._requests: list[Request] = []

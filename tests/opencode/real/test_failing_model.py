@@ -71,7 +71,7 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     for model, reply in AFTER_TOOL.items():
         command = {"command": f"echo ran >> {model}", "description": "Leaves a line"}
         provider.script(model, tool_call("bash", command), reply)
-    return start_server(
+    server = start_server(
         models=provider_each([*single, *AFTER_TOOL]),
         settings=SETTINGS,
         config={
@@ -79,6 +79,8 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
             "permission": {"bash": "allow"},
         },
     )
+    server.warm_up("of-limited")
+    return server
 
 
 @pytest.fixture(scope="module", params=list(LOUD))

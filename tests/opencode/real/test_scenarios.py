@@ -95,7 +95,7 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
         provider.script(model, *replies)
     for model, reply in FALLBACKS.items():
         provider.script(model, reply)
-    return start_server(
+    server = start_server(
         models=provider_each([*PRIMARIES, *FALLBACKS]),
         settings=settings(),
         config={
@@ -103,6 +103,8 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
             "permission": {"bash": "allow"},
         },
     )
+    server.warm_up("of-limited")
+    return server
 
 
 @dataclass(frozen=True, slots=True)
