@@ -30,7 +30,8 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
     elif seen_before or message.created_at < turn.created_at:
         pass  # hosts publish older messages again, and renew their times when they run them again
     elif turn.running and not turn.cancelled:
-        session.queued = message
+        if message.id > turn.message_id:  # ids rise with time; an earlier one was only run again
+            session.queued = message
     else:
         begin_turn(session, message, now)
 

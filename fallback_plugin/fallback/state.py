@@ -118,6 +118,13 @@ class FallbackState:
         """Let a model cool; an earlier, longer cooldown stays in force."""
         self.usable_at[model] = max(usable_at, self.usable_at.get(model, usable_at))
 
+    def follow(self, model: ModelRef, chain: Sequence[ModelRef], *, advances: int) -> None:
+        """Take in that the session runs on a model, whoever brought it there, after so many advances."""
+        if self.current != model and model in chain:
+            self.index = max(self.index, chain.index(model))
+        self.current = model
+        self.attempts = max(self.attempts, advances)
+
     def begin_turn(self) -> None:
         """Give a new turn of the user's all its advances."""
         self.attempts = 0

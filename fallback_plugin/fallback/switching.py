@@ -48,7 +48,7 @@ class Switching:
         attempt, state = turn.attempt, session.state
         if state is None:
             return []
-        state.current = attempt.model
+        state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
         usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True

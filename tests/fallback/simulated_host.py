@@ -119,7 +119,7 @@ class SimulatedHost:
         if run is None:
             return
         if run.state == "starting":
-            self._begin(run)
+            self._begin(run, behaviour)
         elif run.state == "waiting":
             self._retry(run)
         elif run.behaviour == "answer":
@@ -155,25 +155,20 @@ class SimulatedHost:
             self._start(turn, body.model, behaviour)
 
     def _history(self) -> tuple[StoredMessage, ...]:
-        """Return the last turn as the host stores it: its message and every run's last step."""
-        turn = max([*self.turns, *self.sent_anew], default="")
-        runs = [run for run in self.runs if run.turn == turn]
-        common = {"sessionID": SESSION, "agent": "build", "time": {"created": 1}}
-        text = {"id": "prt_0", "sessionID": SESSION, "messageID": turn, "type": "text", "text": "Please"}
-        model = _named(runs[-1].model) if runs else {"providerID": "fake", "modelID": "primary"}
-        user = {**common, "id": turn, "role": "user", "model": model}
-        history: list[dict[str, Any]] = [{"info": user, "parts": [text]}]
-        for run in runs:
-            info = {**common, "id": run.step, "role": "assistant", "parentID": turn, **_named(run.model)}
-            history.append({"info": info, "parts": []})
-        if turn in self.tools_done:
-            done = {
-                "id": "prt_1",
-                "messageID": runs[-1].step,
-                "type": "tool",
-                "state": {"status": "completed"},
-            }
-            history[-1]["parts"] = [{**text, **done}]
+        """Return every turn as the host stores it: its message and each run's last step."""
+        history: list[dict[str, Any]] = []
+        for turn in sorted([*self.turns, *self.sent_anew]):
+            runs = [run for run in self.runs if run.turn == turn]
+            common = {"sessionID": SESSION, "agent": "build", "time": {"created": 1}}
+            text = {"id": "prt_0", "sessionID": SESSION, "messageID": turn, "type": "text", "text": "Please"}
+            model = _named(runs[-1].model) if runs else {"providerID": "fake", "modelID": "primary"}
+            history.append({"info": {**common, "id": turn, "role": "user", "model": model}, "parts": [text]})
+            for run in runs:
+                info = {**common, "id": run.step, "role": "assistant", "parentID": turn, **_named(run.model)}
+                history.append({"info": info, "parts": []})
+            if turn in self.tools_done:
+                done = {"id": "prt_1", "messageID": runs[-1].step, "type": "tool"}
+                history[-1]["parts"] = [{**text, **done, "state": {"status": "completed"}}]
         return tuple(read_history(history))
 
     def refuse(self, call: Effect, status: int | None, caller: int = 0) -> None:
@@ -224,7 +219,7 @@ class SimulatedHost:
         }
         self.emit("message.part.updated", part=part)
 
-    def _begin(self, run: Run) -> None:  # noqa: C901 -- a table of what providers do
+    def _begin(self, run: Run, behaviour: Behaviour) -> None:  # noqa: C901 -- a table of what providers do
         match run.behaviour:
             case "answer":
                 run.state = "streaming"
@@ -247,13 +242,13 @@ class SimulatedHost:
                 self._part(run, "text")
                 self._next_step(run, "unknown")
             case "empty":
-                self._end_empty(run)
+                self._end_empty(run, behaviour)
             case "tool_then_limit":
                 self._tool_step(run)
                 self._wait(run)
             case "tool_then_empty":
                 self._tool_step(run)
-                self._end_empty(run)
+                self._end_empty(run, behaviour)
 
     def _tool_step(self, run: Run) -> None:
         self._part(run, "tool", state={"status": "running"})
@@ -266,14 +261,13 @@ class SimulatedHost:
         run.step = self.new_id()
         self._step(run)
 
-    def _end_empty(self, run: Run) -> None:
+    def _end_empty(self, run: Run, behaviour: Behaviour) -> None:
         """End a turn as if all were well, with nothing said; its message is published once more."""
         run.failed = True
         self._part(run, "step-finish")
         self._step(run, finish="stop", time={"completed": self.clock * 1000})
-        self.run = None
         self.stopped_well.add(run.turn)
-        self.idle()
+        self._end(behaviour)
         self._user(run.turn, run.model)
 
     def _wait(self, run: Run) -> None:
@@ -300,8 +294,12 @@ class SimulatedHost:
 
     def _succeed(self, run: Run, behaviour: Behaviour) -> None:
         self._step(run, finish="stop", time={"completed": self.clock * 1000})
-        self.run = None
         self.stopped_well.add(run.turn)
+        self._end(behaviour)
+
+    def _end(self, behaviour: Behaviour) -> None:
+        """End a run well; a message that waited begins its own."""
+        self.run = None
         queued, self.queued = self.queued, None
         if queued is None:
             self.idle()

@@ -141,7 +141,7 @@ class FallbackMachine(RuleBasedStateMachine):
         assert not (self.stopped and not self.host.deliveries[copy.number]), "the person had stopped it"
         if prompt.body.message_id is not None:
             assert prompt.body.parts == ()
-            assert prompt.body.message_id in self.host.turns
+            assert prompt.body.message_id in {*self.host.turns, *self.host.sent_anew}
             assert prompt.body.message_id >= copy.known_turn
         else:
             assert [part["text"] for part in prompt.body.parts] == ["Please"]
@@ -151,7 +151,7 @@ class FallbackMachine(RuleBasedStateMachine):
         failed = [run for run in self.host.runs if run.failed]
         assert len(self.dispatched) <= len(failed) + self.lost, "more prompts than failures"
         self.in_this_turn += 1
-        assert self.in_this_turn <= MAX_ATTEMPTS * (1 + self.refused)
+        assert self.in_this_turn <= MAX_ATTEMPTS * (1 + self.refused) * self.copies
 
     def check_toast(self, toast: Toast) -> None:
         body = toast.body
