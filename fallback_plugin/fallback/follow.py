@@ -10,6 +10,7 @@ from fallback_plugin.fallback.session import Attempt, Session, Turn, same_model
 from fallback_plugin.fallback.state import FallbackState
 
 COMPACTION_AGENT: Final = "compaction"
+WELL_FINISHED: Final = frozenset({"length", "stop"})
 CONTENT_PARTS: Final = frozenset({"reasoning", "text", "tool"})
 
 
@@ -76,6 +77,9 @@ def follow_assistant_message(session: Session, message: AssistantMessage, now: f
         turn.steps[message.id] = attempt
         attempt.begin_step(message.id)
     attempt.begun = True
+    if message.completed and message.finish in WELL_FINISHED and message.id in turn.half_answers:
+        # A dict keeps its room when it is emptied, and most sessions rest after a good answer.
+        turn.half_answers = {step: of for step, of in turn.half_answers.items() if step != message.id}
     return attempt
 
 
@@ -104,9 +108,9 @@ def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
     if part.type == "tool":
         turn.half_answers.pop(part.message_id, None)
         if part.tool_status in TOOL_AT_WORK:
-            attempt.tools_running.add(part.id)
+            attempt.tools_running |= {part.id}
         else:
-            attempt.tools_running.discard(part.id)
+            attempt.tools_running -= {part.id}
             turn.tools_done = True
     if part.message_id != attempt.step or attempt is not turn.attempt:
         return None

@@ -1,6 +1,5 @@
 """What the engine knows of one session: its turn, the attempts at it, and a switch under way."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -19,7 +18,7 @@ def same_model(one: ModelRef, other: ModelRef) -> bool:
     return (one.provider, one.model) == (other.provider, other.model)
 
 
-MESSAGES_REMEMBERED: Final = 32
+MESSAGES_REMEMBERED: Final = 16
 
 RunState: TypeAlias = Literal["waiting", "running", "over", "finished"]
 """How a failed run stands: waiting to retry, running, ended by its failure, or ended as if all were well."""
@@ -63,7 +62,7 @@ class Attempt:
     spoken: bool = False
     finished: bool = False
     grew_at: float = 0.0
-    tools_running: set[str] = field(default_factory=set)
+    tools_running: frozenset[str] = frozenset()
     retrying: bool = False
     answered: bool = False
     failed: bool = False
@@ -74,7 +73,7 @@ class Attempt:
         self.silent = True
         self.spoken = False
         self.finished = False
-        self.tools_running.clear()
+        self.tools_running = frozenset()
 
 
 @dataclass(slots=True)
@@ -185,7 +184,7 @@ class Session:
     switch: Switch | None = None
     redirect: Redirect | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
-    seen: deque[str] = field(default_factory=lambda: deque(maxlen=MESSAGES_REMEMBERED))
+    seen: list[str] = field(default_factory=list)
     attempts: int = 0
     last_seen: float = 0.0
     no_chain_said: bool = False
@@ -199,7 +198,7 @@ class Session:
         """Tell whether a message of the user's was seen before; from now on it was."""
         if message_id in self.seen:
             return True
-        self.seen.append(message_id)
+        self.seen = [*self.seen[1 - MESSAGES_REMEMBERED :], message_id]
         return False
 
     def begin_turn(self, message: UserMessage) -> Turn:
