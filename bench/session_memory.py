@@ -36,7 +36,7 @@ LEFT_OVER: Final = 0.05
 """What part of the sessions' memory may stay when they end: tables that the next ones fill again."""
 SECOND_ROUND: Final = 0.2
 """The second round's size, as a part of the first's."""
-GROWTH: Final = 0.002
+GROWTH: Final = 0.01
 """What part may be left after the second round beyond what was left after the first."""
 BATCH: Final = 200
 WARM_UP_SESSIONS: Final = 100
@@ -60,6 +60,51 @@ class Figures:
     quiet: int
 
 
+@dataclass
+class Rounds:
+    """Sessions of one case that begin and end."""
+
+    case: Case
+    agent: FakeAgent
+    plugin: FallbackPlugin
+
+    async def begin(self, numbers: range) -> None:
+        """Bring sessions to where their case wants them."""
+        self.agent.stopped = anyio.Event() if self.case == "mid-switch" else None
+        for number in numbers:
+            self.agent.begin(self.case, session_id(number))
+            if number % BATCH == 0:
+                await settle()
+        await settle()
+        check_tracked(self.plugin, self.case, numbers)
+
+    async def delete(self, numbers: range) -> None:
+        """End sessions by deleting them."""
+        for number in numbers:
+            self.agent.delete(session_id(number))
+            if number % BATCH == 0:
+                await settle()
+        await self._let_aborts_fail()
+        check_forgotten(self.plugin, numbers)
+
+    async def fall_quiet(self, numbers: range) -> None:
+        """End sessions by letting time go by."""
+        await self._let_aborts_fail()
+        await self.another_day()
+        check_forgotten(self.plugin, numbers)
+
+    async def another_day(self) -> None:
+        """Let time go by. What only time ends is ended by the next session that begins, or that fails."""
+        self.agent.now += TWO_DAYS_S
+        await self.begin(OTHERS)
+        await self.delete(OTHERS)
+
+    async def _let_aborts_fail(self) -> None:
+        if self.agent.stopped is not None:
+            self.agent.stopped.set()
+        await settle()
+
+
 async def figures(case: Case, sessions: int, gauge: Callable[[], int], health_file: Path) -> Figures:
     """Let sessions begin and end twice in one plugin host."""
     agent = FakeAgent()
@@ -68,56 +113,22 @@ async def figures(case: Case, sessions: int, gauge: Callable[[], int], health_fi
     host.load(explicit={"fallback": plugin}, builtins=False, entry_points=False)
     agent.publish = lambda raw, sequence: host.publish(raw, read_event(raw, sequence=sequence))
     settings = Settings.model_validate({"fallback": SETTINGS, "health": {"file": str(health_file)}})
-
-    async def begin(numbers: range) -> None:
-        agent.stopped = anyio.Event() if case == "mid-switch" else None
-        for number in numbers:
-            agent.begin(case, session_id(number))
-            if number % BATCH == 0:
-                await settle()
-        await settle()
-        check_tracked(plugin, case, numbers)
-
-    async def delete(numbers: range) -> None:
-        for number in numbers:
-            agent.delete(session_id(number))
-            if number % BATCH == 0:
-                await settle()
-        await settle()
-        await let_aborts_fail()
-        check_forgotten(plugin, numbers)
-
-    async def fall_quiet(numbers: range) -> None:
-        await let_aborts_fail()
-        await another_day()
-        check_forgotten(plugin, numbers)
-
-    async def another_day() -> None:
-        # What only time ends is ended by the next session that begins, or the next that fails.
-        agent.now += TWO_DAYS_S
-        await begin(OTHERS)
-        await delete(OTHERS)
-
-    async def let_aborts_fail() -> None:
-        if agent.stopped is not None:
-            agent.stopped.set()
-            await settle()
-
+    rounds = Rounds(case, agent, plugin)
     async with anyio.create_task_group() as tasks:
         await tasks.start(host.run)
         await host.settings_changed(settings)
-        await begin(warm_up := range(WARM_UP_SESSIONS))
-        await delete(warm_up)
-        await begin(warm_up)
-        await fall_quiet(warm_up)
+        await rounds.begin(warm_up := range(WARM_UP_SESSIONS))
+        await rounds.delete(warm_up)
+        await rounds.begin(warm_up)
+        await rounds.fall_quiet(warm_up)
         bare = gauge()
-        await begin(first := range(sessions))
+        await rounds.begin(first := range(sessions))
         held = gauge() - bare
-        await delete(first)
-        await another_day()
+        await rounds.delete(first)
+        await rounds.another_day()
         deleted = gauge() - bare
-        await begin(second := range(sessions, sessions + int(SECOND_ROUND * sessions)))
-        await fall_quiet(second)
+        await rounds.begin(second := range(sessions, sessions + int(SECOND_ROUND * sessions)))
+        await rounds.fall_quiet(second)
         quiet = gauge() - bare
         await host.stop()
     return Figures(held, deleted, quiet)

@@ -12,6 +12,7 @@ from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import chain_for
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import (
+    Abort,
     Effect,
     Fetched,
     FetchMessages,
@@ -144,6 +145,10 @@ class Engine:
                 return []
 
     def _answer(self, session: Session, message: AssistantMessage, now: float) -> list[Effect]:
+        unwanted = session.unwanted.pop(message.parent_id, None)
+        if unwanted is not None and not message.completed:
+            session.ledger.open(unwanted, now)
+            return [Abort(session.id, unwanted), Record(session.id, "abort", "its turn is over")]
         attempt = follow_assistant_message(session, message, now)
         if attempt is None or session.turn is None:
             return []

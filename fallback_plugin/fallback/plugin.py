@@ -172,7 +172,8 @@ class FallbackPlugin:
         return filled(result, text) if text else None
 
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
-        self._read_health()
+        if isinstance(event, SessionStatus | SessionError | TimerFired):
+            self._read_health()
         self._start(self.engine.handle(event, self._clock()), event.session_id, host)
 
     def _finished(self, effect: Effect, outcome: Outcome, host: HostClient) -> None:

@@ -23,10 +23,10 @@ MESSAGES_REMEMBERED: Final = 16
 RunState: TypeAlias = Literal["waiting", "running", "over", "finished"]
 """How a failed run stands: waiting to retry, running, ended by its failure, or ended as if all were well."""
 
-IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 2, "over": 3, "finished": 1}
-"""Idles a failed run and our abort of it make together (OpenCode 1.18.33, 174 runs): the abort of a retry
-wait makes one, that of a running request two; a run that failed for good makes two before the abort's own.
-One that finished is not aborted."""
+IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 1, "over": 3, "finished": 1}
+"""Idles a failed run and our abort of it make together (OpenCode 1.18.33, 174 runs): an abort makes one, and
+one more where it was reported as an error; a run that failed for good makes two before the abort's own. One
+that finished is not aborted."""
 
 Phase: TypeAlias = Literal[
     "claiming", "aborting", "settling", "reading", "reverting", "deleting", "dispatching"
@@ -126,6 +126,7 @@ class Switch:
     Attributes:
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
+        abort_reported: the host has sent an abort's error for the failed run.
         doomed: messages to delete before the turn runs again, the next one last.
     """
 
@@ -137,6 +138,7 @@ class Switch:
     run: RunState
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
+    abort_reported: bool = False
     doomed: list[str] = field(default_factory=list)
     attempt: Attempt | None = None
     replay: Replay | None = None
@@ -149,7 +151,8 @@ class Switch:
         """
         sent_after = receipt.sent_after if receipt else None
         early = sent_after is not None and any(idle is not None and idle <= sent_after for idle in self.idles)
-        return (early and self.run in {"waiting", "running"}) or len(self.idles) > IDLES[self.run]
+        expected = IDLES[self.run] + (self.run == "running" and self.abort_reported)
+        return (early and self.run in {"waiting", "running"}) or len(self.idles) > expected
 
     def over(self, turn: Turn | None) -> str | None:
         """Return why nothing may be sent any more, given the session's turn; None if all is well."""
@@ -172,6 +175,8 @@ class Session:
 
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
+    ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
+    by message, that are to be stopped as soon as they begin.
     """
 
     id: str
@@ -182,6 +187,8 @@ class Session:
     unseen: SessionEvent | None = None
     looking: bool = False
     switch: Switch | None = None
+    handed_in: Switch | None = None
+    unwanted: dict[str, int] = field(default_factory=dict)
     redirect: Redirect | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
     seen: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ from fallback_plugin.events import AssistantMessage, HostError, Part, SessionSta
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
-from fallback_plugin.fallback.effects import Effect, FetchMessages, Record, TimerFired
+from fallback_plugin.fallback.effects import Abort, Effect, FetchMessages, Record, TimerFired
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.policy import action_for
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
@@ -41,8 +41,11 @@ class Signals:
         self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
     ) -> list[Effect]:
         """Judge an assistant message: an error, a cut or empty end, a step that begins."""
+        session.handed_in = None
         if message.error is not None:
             return self._message_error(session, turn, attempt, message.error, context)
+        if turn.cancelled and attempt is turn.attempt and not message.completed:
+            return self._stop_at_its_beginning(session, attempt, context)
         if attempt is not turn.attempt or turn.cancelled:
             return []
         if message.finish == "unknown":
@@ -52,6 +55,14 @@ class Signals:
         if attempt.silent and message.id == attempt.step and not attempt.failed:
             return context.first_token_timer(session, attempt)
         return []
+
+    def _stop_at_its_beginning(self, session: Session, attempt: Attempt, context: Context) -> list[Effect]:
+        """Stop a dispatched run of a turn the user stopped; the host forgets a stop that comes earlier."""
+        if not attempt.dispatched or session.ledger.aborted(attempt.number):
+            return []
+        session.ledger.open(attempt.number, context.now)
+        reason = f"{attempt.model}: the user stopped before it began"
+        return [Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
 
     def _completed(
         self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
@@ -133,12 +144,13 @@ class Signals:
         """See a run end; while a switch is open, count whose end it was."""
         session.ledger.idle()
         turn, switch = session.turn, session.switch
-        if switch is not None:
-            switch.idles.append(sequence)
+        counted = switch or session.handed_in
+        if counted is not None:
+            counted.idles.append(sequence)
         if turn is None:
             return []
-        sent = switch.attempt if switch else None
-        if switch is not None and switch.stopped_by_user() and not (sent and sent.begun):
+        sent = counted.attempt if counted else None
+        if counted is not None and counted.stopped_by_user() and not (sent and sent.begun):
             return self._cancel(session, turn, "an idle more than our abort accounts for")
         if (switch is None or switch.turn is not turn) and not turn.awaiting_result:
             turn.running = False
@@ -153,6 +165,7 @@ class Signals:
         attempt, switch = turn.attempt, session.switch
         if switch is not None and attempt is switch.failed_attempt:
             switch.run = "running" if error.is_abort and switch.run != "over" else "over"
+            switch.abort_reported = switch.abort_reported or error.is_abort
         if error.is_abort:
             ours = session.ledger.may_still_report(context.now)
             return [] if ours else self._foreign_abort(session, turn, attempt, context)

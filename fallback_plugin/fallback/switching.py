@@ -167,6 +167,9 @@ class Switching:
         stored = turn_to_replay(outcome.messages, turn.message_id)
         if stored is None:
             return self._give_up(session, switch, "the session holds no message to send again", context)
+        last = turn_to_replay(outcome.messages)
+        if turn.user is None and last is not None and last.user.id > stored.user.id:
+            session.queued = last.user  # it waited when the run was stopped, and would never be answered
         turn.user, turn.message_id = stored.user, stored.user.id
         turn.tools_done = turn.tools_done or stored.tools_done
         refused = switch.replay is not None
@@ -225,13 +228,12 @@ class Switching:
         dropped = switch.replay.dropped if switch.replay else frozenset()
         self.release(session)
         if reason is not None:
-            newer = session.turn if session.turn is not switch.turn else None
-            if refused or (newer is not None and newer.running):
-                return []  # nothing was begun, or what runs is the user's newer turn
-            return self._stop(session, attempt, reason, context)
+            return [] if refused else self._unwanted(session, switch, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
         effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure.kind)
         effects.append(Record(session.id, "dispatched", f"{attempt.model}: {accepted}"))
+        if attempt.step is None:
+            session.handed_in = switch
         if not attempt.answered:
             effects += context.first_token_timer(session, attempt)
         if dropped:
@@ -257,9 +259,16 @@ class Switching:
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
         return [*closed, *self.begin(session, switch.turn, refused, context, run="over")]
 
-    def _stop(self, session: Session, attempt: Attempt, reason: str, context: Context) -> list[Effect]:
-        session.ledger.open(attempt.number, context.now)
-        return [Abort(session.id, attempt.number), Record(session.id, "abort", f"{attempt.model}: {reason}")]
+    def _unwanted(
+        self, session: Session, switch: Switch, attempt: Attempt, reason: str, context: Context
+    ) -> list[Effect]:
+        """Undo a prompt accepted too late; the host forgets a stop that comes before its run begins."""
+        if session.turn is not switch.turn:
+            session.unwanted[switch.turn.message_id] = attempt.number
+        elif not switch.turn.cancelled:
+            session.ledger.open(attempt.number, context.now)
+            return [Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
+        return [Record(session.id, "unwanted", f"{attempt.model}: {reason}")]
 
     def _give_up(self, session: Session, switch: Switch, reason: str, context: Context) -> list[Effect]:
         self.release(session)

@@ -741,10 +741,34 @@ class TestUsersStop:
         stage.aborted()
         stage.idle()
         stage.accepted()
-        assert len(stage.all(effects.Abort)) == 2
         assert not stage.in_flight
         assert stage.state.turn is not None
         assert stage.state.turn.cancelled
+        assert len(stage.all(effects.Abort)) == 1
+        stage.answer("msg_3", A)
+        stage.answer("msg_3", A)
+        assert len(stage.all(effects.Abort)) == 2
+
+    def test_after_our_prompt_was_accepted_and_before_it_began(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.accepted()
+        stage.idle()
+        stage.user("msg_1", A)
+        stage.answer("msg_3", A)
+        assert len(stage.all(effects.Abort)) == 2
+
+    def test_between_two_steps_of_a_cut_loop(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.answer("msg_2", finish="unknown")
+        sent_after = stage.sequence
+        stage.answer("msg_2", finish="unknown", error=ABORTED)
+        stage.idle()
+        stage.idle()
+        stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
+        assert stage.asked == []
 
     def test_idles_of_a_run_that_failed_for_good_are_not_the_users(self) -> None:
         stage = Stage()

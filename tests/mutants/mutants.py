@@ -89,7 +89,7 @@ MUTANTS: Final = (
     Mutant(
         wrong="idles are not counted",
         file="fallback/session.py",
-        find=" or len(self.idles) > IDLES[self.run]",
+        find=" or len(self.idles) > expected",
         replace="",
         killed_by=ENGINE + "TestUsersStop::test_while_our_abort_was_open",
     ),

@@ -273,5 +273,6 @@ class TestStopInTheMidst:
         stage.aborted()
         stage.idle()
         stage.accepted()
-        assert len(stage.all(effects.Abort)) == 2
         assert not stage.in_flight
+        stage.answer("msg_3", A)
+        assert len(stage.all(effects.Abort)) == 2
