@@ -280,21 +280,30 @@ class Bridge {
   event(event) {
     this.#sequence += 1
     const type = event?.type
+    if (type === DELTA) return this.#delta(event)
     if (typeof type !== "string") return
     if (type.startsWith("session.")) this.#toasts.audience()
     if (this.#phase === "off") return
     const sessionID = event.properties?.sessionID
     if (type === "session.idle" || type === "session.deleted") this.#forgetPassed(sessionID)
-    const unsent = this.#child?.unsent ?? 0
-    if (this.#phase !== "ready") {
-      if (type === DELTA) return
-    } else if (this.#wants(type)) {
-      if (type === DELTA && unsent > LIMITS.congestedBytes) return
-    } else if (!this.#isDue(type, sessionID)) return
-    const line = this.#line({ method: "event", params: { sequence: this.#sequence, event } })
-    if (this.#phase !== "ready") this.#keepWaiting(type, line)
-    else if (unsent > LIMITS.unsentBytes) this.#child.stop(0)
-    else this.#child.write(line)
+    if (this.#phase !== "ready") this.#keepWaiting(type, this.#eventLine(event))
+    else if (this.#wants(type) || this.#isDue(type, sessionID)) this.#send(event)
+  }
+
+  // Most events are text deltas, and most of those end here.
+  #delta(event) {
+    if (this.#phase !== "ready") return
+    if (this.#wants(DELTA) ? this.#child.unsent <= LIMITS.congestedBytes : this.#isDue(DELTA, event.properties?.sessionID))
+      this.#send(event)
+  }
+
+  #send(event) {
+    if (this.#child.unsent > LIMITS.unsentBytes) this.#child.stop(0)
+    else this.#child.write(this.#eventLine(event))
+  }
+
+  #eventLine(event) {
+    return this.#line({ method: "event", params: { sequence: this.#sequence, event } })
   }
 
   // The plugins' answer to a question of the host, undefined for "no change".
@@ -490,6 +499,8 @@ class Bridge {
   }
 }
 
+const DONE = Promise.resolve()
+
 // A hook that fails is a hook that changed nothing.
 function harmless(hook) {
   return async (...given) => {
@@ -503,8 +514,15 @@ function harmless(hook) {
 
 function hooks(bridge) {
   return {
-    // Not async inside: order and sequence are taken as the host calls.
-    event: harmless(({ event }) => bridge.event(event)),
+    // Not async: order and sequence are taken as the host calls, and it calls for every text delta.
+    event: (input) => {
+      try {
+        bridge.event(input.event)
+      } catch {
+        // the host's turn matters more
+      }
+      return DONE
+    },
 
     config: harmless((config) => bridge.setChains(takeChains(config))),
 
