@@ -170,6 +170,7 @@ class Switching:
         last = turn_to_replay(outcome.messages)
         if turn.user is None and last is not None and last.user.id > stored.user.id:
             session.queued = last.user  # it waited when the run was stopped, and would never be answered
+            return self._send_again(session, switch, context)
         turn.user, turn.message_id = stored.user, stored.user.id
         turn.tools_done = turn.tools_done or stored.tools_done
         refused = switch.replay is not None

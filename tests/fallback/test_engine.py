@@ -1,5 +1,6 @@
 """Whole switches, step by step, and everything that may come between the steps."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -866,6 +867,15 @@ class TestHostCalls:
         stage.aborted()
         stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
         assert [prompt.message_id for prompt in stage.prompts] == ["msg_1"]
+
+    def test_a_message_that_waited_behind_an_unread_turn_is_sent_instead(self) -> None:
+        stage = Stage()
+        stage.answer("msg_2")
+        stage.retry()
+        stage.aborted()
+        waiting = replace(stored_turn(), info=replace(stored_turn().info, id="msg_5"))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(), waiting)))
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_5"]
 
     def test_a_session_without_a_user_message_is_reported_and_a_late_error_consumes_nothing(self) -> None:
         stage = Stage()
