@@ -145,7 +145,7 @@ class Engine:
                 return []
 
     def _answer(self, session: Session, message: AssistantMessage, now: float) -> list[Effect]:
-        unwanted = session.unwanted.pop(message.parent_id, None)
+        unwanted = session.take_unwanted(message.parent_id)
         if unwanted is not None and not message.completed:
             session.ledger.open(unwanted, now)
             return [Abort(session.id, unwanted), Record(session.id, "abort", "its turn is over")]

@@ -220,6 +220,15 @@ class Session:
         )
         return self.turn
 
+    def take_unwanted(self, message_id: str) -> int | None:
+        """Return the attempt of ours that begins on a message though its turn is over; once."""
+        switch, turn = self.switch, self.turn
+        number = self.unwanted.pop(message_id, None)
+        if number is None and switch is not None and switch.attempt is not None and turn is not switch.turn:
+            number = switch.attempt.number if switch.turn.message_id == message_id else None
+        newer_runs = turn is not None and turn.message_id != message_id and turn.running
+        return None if number is None or newer_runs or self.ledger.aborted(number) else number
+
     def cooling(self, now: float) -> Mapping[ModelRef, float]:
         """Return the models that cool in this session, and until when."""
         failed = self.state.usable_at if self.state else {}

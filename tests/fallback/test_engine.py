@@ -759,6 +759,25 @@ class TestUsersStop:
         stage.answer("msg_3", A)
         assert len(stage.all(effects.Abort)) == 2
 
+    @pytest.mark.parametrize("accepted_first", [True, False])
+    def test_of_a_newer_turn_while_our_prompt_for_the_older_was_handed_in(
+        self, *, accepted_first: bool
+    ) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.user("msg_5")
+        stage.answer("msg_6", parent="msg_5")
+        stage.now += 3
+        stage.error(ABORTED)
+        if accepted_first:
+            stage.accepted()
+        stage.user("msg_1", A)
+        stage.answer("msg_7", A, parent="msg_1")
+        if not accepted_first:
+            stage.accepted()
+        assert len(stage.all(effects.Abort)) == 2
+        assert not stage.in_flight
+
     def test_between_two_steps_of_a_cut_loop(self) -> None:
         stage = Stage()
         stage.user()
