@@ -1,4 +1,4 @@
-"""One OpenCode, several project folders: each has its own instance of the plugin, and answers its failures."""
+"""One OpenCode, several project folders: each has its own instance of the plugin, for its own failures."""
 
 from pathlib import Path
 from typing import Final
