@@ -105,8 +105,7 @@ class Engine:
         if not self.settings.fallback.enabled:
             return None, []
         session = self._sessions.setdefault(request.session_id, Session(request.session_id, last_seen=now))
-        replayed = session.turn is not None and request.message_id == session.turn.message_id
-        if session.switch is not None or (replayed and request.message_id is not None):
+        if session.switch is not None or (session.turn and session.turn.is_replayed_by(request)):
             return None, []
         if session.state is None:
             wanted = request.model or request.resolved

@@ -25,7 +25,7 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
         turn.agent = message.agent
         if same_model(message.model, turn.attempt.model):
             turn.attempt.begun = True
-    elif _sent_anew(turn, message):
+    elif turn.awaits(message.model):
         turn.message_id, turn.created_at, turn.user = message.id, message.created_at, message
         turn.attempt.begun = True
     elif seen_before or message.created_at < turn.created_at:
@@ -35,11 +35,6 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
             session.queued = message
     else:
         begin_turn(session, message, now)
-
-
-def _sent_anew(turn: Turn, message: UserMessage) -> bool:
-    """Tell whether a new message is the turn's own text, sent by us under a new id."""
-    return turn.awaiting_result and not turn.attempt.begun and message.model == turn.attempt.model
 
 
 def begin_turn(session: Session, message: UserMessage, now: float) -> Turn:

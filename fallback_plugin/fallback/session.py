@@ -9,6 +9,7 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.guards import AbortLedger
 from fallback_plugin.fallback.replay import Replay
 from fallback_plugin.fallback.state import FallbackState, Plan, Snapshot
+from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 
@@ -108,6 +109,15 @@ class Turn:
     def awaiting_result(self) -> bool:
         """Whether a fallback was dispatched and has produced nothing yet."""
         return len(self.attempts) > 1 and not self.attempt.answered and not self.attempt.failed
+
+    def awaits(self, model: ModelRef) -> bool:
+        """Tell whether a prompt of ours to a model was handed in and has not begun."""
+        return self.awaiting_result and not self.attempt.begun and model == self.attempt.model
+
+    def is_replayed_by(self, request: PromptRequest) -> bool:
+        """Tell whether a prompt is ours: this turn again, in place or under a new id."""
+        in_place = request.message_id is not None and request.message_id == self.message_id
+        return in_place or (request.model is not None and self.awaits(request.model))
 
     def attempt_of(self, message: AssistantMessage) -> Attempt | None:
         """Return the attempt an assistant message belongs to, None if no attempt uses its model.

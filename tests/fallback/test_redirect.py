@@ -60,6 +60,18 @@ def test_our_own_replay_is_left_alone() -> None:
     assert stage.choose(PRIMARY, message="msg_1") is None
 
 
+def test_our_own_prompt_under_a_new_id_is_no_choice_of_the_persons() -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry()
+    stage.aborted()
+    stage.accepted()
+    assert stage.choose(A, message="msg_9") is None
+    assert stage.state.state is not None
+    assert (stage.state.state.original, stage.state.state.index) == (PRIMARY, 0)
+
+
 def test_nothing_is_redirected_while_a_failure_is_being_answered() -> None:
     stage = Stage()
     stage.user()
