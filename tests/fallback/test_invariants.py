@@ -1,7 +1,7 @@
 """The invariants of the design, over random interleavings of the host's measured event orders."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,20 +38,7 @@ pytestmark = pytest.mark.timeout(7200)
 
 MAX_ATTEMPTS: Final = 3
 
-behaviours: Final[st.SearchStrategy[Behaviour]] = st.sampled_from(
-    [
-        "answer",
-        "rate_limit",
-        "refuse_key",
-        "bad_request",
-        "hang",
-        "stall",
-        "cut",
-        "empty",
-        "tool_then_limit",
-        "tool_then_empty",
-    ]
-)
+behaviours: Final[st.SearchStrategy[Behaviour]] = st.sampled_from(get_args(Behaviour))
 
 
 @dataclass
