@@ -4,7 +4,8 @@ Two servers, one without any plugin and one with ours, get the same turns in pai
 order than the one before. A wall clock is noisy on a shared machine, so that the median of the pairs' ratios
 comes with the interval that holds it at 95 %, and the host's own processor time is given as well.
 
-Run it from the repository as ``python -m bench.stream_throughput [pairs] [deltas]``.
+Run it from the repository as ``python -m bench.stream_throughput [pairs] [deltas] [rate]``. With a rate, in
+deltas a second, the provider keeps to it as a real one does; without, the host itself is the limit.
 """
 
 import gc
@@ -26,11 +27,12 @@ from bench.real_host import home_with_ours, opencode
 from tests.loopback.opencode_home import OpenCodeHome
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import stream
+from tests.loopback.reply import Pause, stream
 
 BUDGET: Final = 1.01
 CONFIDENCE: Final = 0.95
 WARM_UP_PAIRS: Final = 3
+BATCH_S: Final = 0.02
 TURN_LIMIT_S: Final = 120.0
 MODELS: Final = {"fake": ["ok"], "fakeb": ["fallback-a"]}
 SETTINGS: Final = '[fallback]\nfallback_models = ["fakeb/fallback-a"]\n'
@@ -68,10 +70,21 @@ def stream_once(server: OpenCodeServer, deltas: int) -> Turn:
     return Turn(wall_s, cpu_seconds(server.pid) - host_s, (cpu_seconds(child) if child else 0.0) - ours_s)
 
 
-def measure(pairs: int, deltas: int) -> list[tuple[Turn, Turn]]:
+def script(deltas: int, rate: float) -> list[str | Pause]:
+    """Return what the provider streams; it pauses after every batch, since a pause has its least length."""
+    batch = max(1, round(rate * BATCH_S)) if rate else deltas
+    paced: list[str | Pause] = []
+    for number in range(deltas):
+        paced.append(f"word{number} ")
+        if rate and number % batch == batch - 1:
+            paced.append(Pause(batch / rate))
+    return paced
+
+
+def measure(pairs: int, deltas: int, rate: float) -> list[tuple[Turn, Turn]]:
     """Return the turns without and with the plugin, pair by pair."""
     binary = opencode()
-    provider = ScriptedProvider({"ok": [stream(*[f"word{number} " for number in range(deltas)])]})
+    provider = ScriptedProvider({"ok": [stream(*script(deltas, rate))]})
     measured: list[tuple[Turn, Turn]] = []
     with tempfile.TemporaryDirectory() as root, provider:
         without = OpenCodeServer(binary, OpenCodeHome(Path(root, "bare"), provider, MODELS))
@@ -112,9 +125,11 @@ def main() -> int:
     """Print the medians, the ratio and its interval; return 1 if the plugin is proven over its budget."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 40
     deltas = int(sys.argv[2]) if len(sys.argv) > 2 else 3_000  # noqa: PLR2004 -- the second argument
+    rate = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0  # noqa: PLR2004 -- the third
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
-    measured = measure(pairs, deltas)
-    print(f"{pairs} pairs of turns with {deltas:,} deltas each, budget {BUDGET}")
+    measured = measure(pairs, deltas, rate)
+    pace = f"at {rate:,.0f} a second" if rate else "as fast as the host takes them"
+    print(f"{pairs} pairs of turns with {deltas:,} deltas each, {pace}, budget {BUDGET}")
     print(f"{'':<16}{'without':>9}{'with':>9}{'ratio':>8}   95 % interval of the median ratio")
     over = False
     for name, values in {
