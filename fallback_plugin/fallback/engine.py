@@ -77,13 +77,16 @@ class Engine:
             return self._signals.timer(session, event, self._context(session, now)) if session else []
         if not isinstance(event, SessionEvent):
             return []
-        known = event.session_id in self._sessions
         session = self._sessions.setdefault(event.session_id, Session(event.session_id))
         session.last_seen = now
+        introduced, session.introduced = session.introduced, True
         if isinstance(event, events.SessionCreated):
             session.parent_id = event.parent_id
             return []
-        return [*([] if known else [FetchSession(session.id)]), *self._session_event(session, event, now)]
+        return [
+            *([] if introduced else [FetchSession(session.id)]),
+            *self._session_event(session, event, now),
+        ]
 
     def finished(self, effect: Effect, outcome: Outcome, now: float) -> list[Effect]:
         """Take the outcome of an effect and return what to do next."""

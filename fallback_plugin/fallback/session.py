@@ -183,6 +183,7 @@ class Redirect:
 class Session:
     """Everything about one session; sessions share nothing.
 
+    ``introduced`` says that its parent is known, or asked for.
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
@@ -191,6 +192,7 @@ class Session:
 
     id: str
     parent_id: str | None = None
+    introduced: bool = False
     state: FallbackState | None = None
     turn: Turn | None = None
     queued: UserMessage | None = None

@@ -310,6 +310,14 @@ def test_a_session_seen_in_the_middle_is_looked_up() -> None:
     assert stage.all(effects.Abort) == []
 
 
+def test_a_session_first_seen_by_a_prompt_is_looked_up_as_well() -> None:
+    stage = Stage()
+    stage.choose(PRIMARY)
+    stage.user()
+    stage.answer("msg_2")
+    assert len(stage.all(effects.FetchSession)) == 1
+
+
 class TestCompaction:
     """The host's own turn on a message that only asks for compaction."""
 
