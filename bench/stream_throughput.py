@@ -2,14 +2,17 @@
 
 Two servers, one without any plugin and one with ours, get the same turns in pairs, each pair in the other
 order than the one before. A wall clock is noisy on a shared machine, so that the median of the pairs' ratios
-comes with the interval that holds it at 95 %, and the host's own processor time is given as well.
+comes with the interval that holds it at 95 %, and the host's own processor time is given as well. One more
+server adds up what it spends inside our hook: no noise of the host's can hide or make up that share.
 
 Run it from the repository as ``python -m bench.stream_throughput [pairs] [deltas] [rate]``. With a rate, in
 deltas a second, the provider keeps to it as a real one does; without, the host itself is the limit.
 """
 
 import gc
+import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -34,6 +37,8 @@ CONFIDENCE: Final = 0.95
 WARM_UP_PAIRS: Final = 3
 BATCH_S: Final = 0.02
 TURN_LIMIT_S: Final = 120.0
+TURNS_TIMED_INSIDE: Final = 20
+TIMED_PLUGIN: Final = Path(__file__).with_name("timed_plugin.js")
 MODELS: Final = {"fake": ["ok"], "fakeb": ["fallback-a"]}
 SETTINGS: Final = '[fallback]\nfallback_models = ["fakeb/fallback-a"]\n'
 
@@ -99,6 +104,25 @@ def measure(pairs: int, deltas: int, rate: float) -> list[tuple[Turn, Turn]]:
     return measured
 
 
+def share_inside(deltas: int, rate: float) -> tuple[float, float]:
+    """Return the share of a turn's time that the host spends inside our hook, and microseconds an event."""
+    provider = ScriptedProvider({"ok": [stream(*script(deltas, rate))]})
+    with tempfile.TemporaryDirectory() as root, provider:
+        home = home_with_ours(Path(root, "timed"), provider, MODELS, SETTINGS)
+        folder = home.plugin_file.parent.parent
+        home.plugin_file.rename(folder / "measured-plugin.js")
+        shutil.copy(TIMED_PLUGIN, home.plugin_file)
+        with OpenCodeServer(opencode(), home) as server:
+            for _ in range(WARM_UP_PAIRS):
+                stream_once(server, deltas)
+            before = json.loads((folder / "spent.json").read_text())
+            turns = [stream_once(server, deltas) for _ in range(TURNS_TIMED_INSIDE)]
+            after = json.loads((folder / "spent.json").read_text())
+    spent_ms = after["spentMs"] - before["spentMs"]
+    events = after["events"] - before["events"]
+    return spent_ms / 1000 / sum(turn.wall_s for turn in turns), 1000 * spent_ms / events
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Return two of the values between which the true median lies with `CONFIDENCE`, whatever the noise.
 
@@ -145,6 +169,11 @@ def main() -> int:
         )
     without, with_ours = (median(turn.wall_s for turn in turns) for turns in zip(*measured, strict=True))
     print(f"{'deltas/s':<16}{deltas / without:>9,.0f}{deltas / with_ours:>9,.0f}")
+    share, event_us = share_inside(deltas, rate)
+    over |= share > BUDGET - 1
+    print(
+        f"inside our hook the host spends {event_us:.2f} us an event, {100 * share:.2f} % of the turn's time"
+    )
     print(f"our Python end uses {1000 * median(ours.ours_s for _, ours in measured):.0f} ms of CPU a turn")
     print(f"load after:  {os.getloadavg()}")
     return int(over)
