@@ -48,7 +48,10 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """One step of an answer. A turn with tools has several, all with the same ``parent_id``."""
+    """One step of an answer. A turn with tools has several, all with the same ``parent_id``.
+
+    ``tokens`` is how many the model's context holds after the step, 0 as long as the host does not say.
+    """
 
     id: str
     session_id: str
@@ -59,6 +62,7 @@ class AssistantMessage:
     finish: str | None = None
     completed: bool = False
     error: HostError | None = None
+    tokens: int = 0
 
 
 Message: TypeAlias = UserMessage | AssistantMessage

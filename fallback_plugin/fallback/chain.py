@@ -1,7 +1,9 @@
 """Which models a session may go to, in which order."""
 
+from collections.abc import Iterable
+
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings import Settings
+from fallback_plugin.settings import ChainEntry, Settings
 
 Chain = tuple[ModelRef, ...]
 
@@ -13,8 +15,24 @@ def chain_for(settings: Settings, agent: str | None) -> Chain:
     that a session moved by hand can still come to the configured primary.
     """
     own = settings.agents.get(agent.strip().lower()) if agent else None
-    if own is None or not own.fallback_models:
-        return settings.fallback.fallback_models
-    if own.model is None or own.model in own.fallback_models:
-        return own.fallback_models
-    return (own.model, *own.fallback_models)
+    chain = models(_entries(settings, agent))
+    if own is None or not own.fallback_models or own.model is None or own.model in chain:
+        return chain
+    return (own.model, *chain)
+
+
+def not_allowed(settings: Settings, agent: str | None) -> frozenset[ModelRef]:
+    """Return the models of an agent's chain that cost money nobody has agreed to spend."""
+    if settings.fallback.allow_paid:
+        return frozenset()
+    return frozenset(entry.model for entry in _entries(settings, agent) if entry.paid)
+
+
+def models(entries: Iterable[ChainEntry]) -> Chain:
+    """Return the models of some entries."""
+    return tuple(entry.model for entry in entries)
+
+
+def _entries(settings: Settings, agent: str | None) -> tuple[ChainEntry, ...]:
+    own = settings.agents.get(agent.strip().lower()) if agent else None
+    return own.fallback_models if own and own.fallback_models else settings.fallback.fallback_models

@@ -14,6 +14,7 @@ from fallback_plugin.fallback.reset_time import capped, retry_after_s
 from fallback_plugin.fallback.rules.codes import CODE_KINDS
 from fallback_plugin.fallback.rules.phrases import PHRASES, STATED_STATUS
 from fallback_plugin.fallback.rules.statuses import status_kind
+from fallback_plugin.health.scope import Scope
 from fallback_plugin.settings import FailureKind, Rule
 
 MAX_TEXT: Final = 4096
@@ -49,6 +50,7 @@ class Failure:
     """
 
     kind: FailureKind
+    scope: Scope = "model"
     retry_after_s: float | None = None
     http_status: int | None = None
     provider_code: str | None = None

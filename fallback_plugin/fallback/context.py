@@ -3,13 +3,19 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fallback_plugin.fallback.chain import Chain
+from fallback_plugin.fallback.chain import Chain, not_allowed
+from fallback_plugin.fallback.choosing import Need, misfit
+from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.effects import CloseModel, Effect, StartTimer, StopTimer, TimerName, Toast
-from fallback_plugin.fallback.session import Attempt, Session
+from fallback_plugin.fallback.policy import Verdict, decide
+from fallback_plugin.fallback.session import Attempt, Session, Turn
+from fallback_plugin.fallback.state import Unfit
+from fallback_plugin.health.scope import closing_key, keys_of
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind, ModelSettings, Settings
+from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
 from fallback_plugin.wire.toast import Toast as ToastBody
 
 SETTLE_S: Final = 1.0
@@ -40,6 +46,32 @@ class Context:
     chain: Chain
     now: float
     host_kind: HostKind = "serve"
+    agent: str | None = None
+    catalog: ModelCatalog = EVERYTHING
+
+    def verdict(self, failure: Failure, model: ModelRef) -> Verdict:
+        """Return what follows a failure of a model."""
+        return decide(failure, self.settings, agent=self.agent, provider=model.provider)
+
+    def unfit(self, session: Session, turn: Turn | None = None, failure: Failure | None = None) -> Unfit:
+        """Return the test that tells why a candidate cannot take a turn.
+
+        A failure may have closed more than the model of the turn's attempt; a context too long for it may
+        fit a model with a larger window.
+        """
+        unpaid = not_allowed(self.settings, self.agent)
+        failed = turn.attempt.model if turn and failure else None
+        shut = closing_key(failed, failure.scope) if failed and failure else None
+        window = self.catalog.facts(failed).context_tokens if failed else None
+        grown = failure is not None and failure.kind == "overflow"
+        need = Need(turn is not None and turn.images, session.tokens, (window or 0) if grown else None)
+
+        def reason(model: ModelRef) -> str | None:
+            if shut is not None and shut in keys_of(model):
+                return "closed with the model that failed"
+            return misfit(model, need, self.catalog, unpaid)
+
+        return reason
 
     def toast(self, session: Session, toast: ToastBody, *, once: str | None = None) -> list[Effect]:
         """Return a toast, unless the person wants none; ``once`` names what all instances say but once."""

@@ -36,6 +36,7 @@ from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
+from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
 
 SESSION_LIFE_S: Final = 30 * 60.0
 """How long a quiet session is remembered; a model that still cools keeps it longer."""
@@ -45,13 +46,14 @@ class Engine:
     """Decides for any number of sessions.
 
     ``settings`` may be replaced at any time. ``closed`` is what all sessions share: the models that cool and
-    until when; its owner keeps it up to date.
+    until when; its owner keeps it up to date. ``catalog`` is what the host says of its models.
     """
 
     def __init__(self, settings: Settings, *, host_kind: HostKind = "serve") -> None:
         self.settings = settings
         self.host_kind: HostKind = host_kind
         self.closed: dict[ModelRef, float] = {}
+        self.catalog: ModelCatalog = EVERYTHING
         self.switching = Switching()
         self._signals = Signals(self.switching, self.closed)
         self._sessions: dict[str, Session] = {}
@@ -116,7 +118,7 @@ class Engine:
                 return None, []
             session.state = FallbackState.on(wanted, self.closed)
         context = self._context(session, now, agent=request.agent)
-        choice = choose_model(session, session.state, request, context.chain, now)
+        choice = choose_model(session, session.state, request, context)
         if not choice.recovered:
             return choice.model, []
         said = toasts.recovered(session.state.original)
@@ -186,7 +188,8 @@ class Engine:
         attempt.silent = False
         first, attempt.answered = not attempt.answered, True
         effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
-        if first and attempt.dispatched and not attempt.failed:
+        retried = session.turn is not None and session.turn.asked_again > 0
+        if first and attempt.dispatched and not attempt.failed and not retried:
             effects += context.toast(session, toasts.switched(attempt.model))
             effects.append(Record(session.id, "switched", str(attempt.model)))
         return effects
@@ -229,7 +232,7 @@ class Engine:
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)
-        return Context(self.settings, chain_for(self.settings, of), now, self.host_kind)
+        return Context(self.settings, chain_for(self.settings, of), now, self.host_kind, of, self.catalog)
 
     def _forget(self, session_id: str) -> list[Effect]:
         self.switching.in_flight.release(session_id)

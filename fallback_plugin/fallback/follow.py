@@ -72,6 +72,8 @@ def follow_assistant_message(session: Session, message: AssistantMessage, now: f
         turn.steps[message.id] = attempt
         attempt.begin_step(message.id)
     attempt.begun = True
+    if message.tokens:
+        session.tokens = 0 if turn.compacting else message.tokens
     if message.completed and message.finish in WELL_FINISHED and message.id in turn.half_answers:
         # A dict keeps its room when it is emptied, and most sessions rest after a good answer.
         turn.half_answers = {step: of for step, of in turn.half_answers.items() if step != message.id}
@@ -92,6 +94,8 @@ def _turn_of(session: Session, message: AssistantMessage, now: float) -> Turn | 
 
 def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
     """Return the attempt whose present step grew by a part, None if no present step did."""
+    if part.message_id == turn.message_id:
+        turn.images = turn.images or is_image(part)
     attempt = turn.steps.get(part.message_id)
     if attempt is not None and part.type == "step-finish" and part.message_id == attempt.step:
         attempt.finished = True
@@ -112,6 +116,11 @@ def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
     attempt.grew_at = now
     attempt.spoken = attempt.spoken or part.type == "tool" or speaks
     return attempt
+
+
+def is_image(part: Part) -> bool:
+    """Tell whether a part of a message is a picture."""
+    return part.type == "file" and str(part.raw.get("mime", "")).startswith("image/")
 
 
 def adopt_history(session: Session, history: Sequence[StoredMessage], now: float) -> Turn | None:

@@ -6,7 +6,7 @@ fallback in use; once the primary is usable the session goes back to it.
 
 from dataclasses import dataclass
 
-from fallback_plugin.fallback.chain import Chain
+from fallback_plugin.fallback.context import Context
 from fallback_plugin.fallback.session import Redirect, Session
 from fallback_plugin.fallback.state import FallbackState, Plan
 from fallback_plugin.hookspecs import PromptRequest
@@ -21,25 +21,26 @@ class Choice:
     recovered: bool = False
 
 
-def choose_model(
-    session: Session, state: FallbackState, request: PromptRequest, chain: Chain, now: float
-) -> Choice:
+def choose_model(session: Session, state: FallbackState, request: PromptRequest, context: Context) -> Choice:
     """Choose the model for a new prompt of a session that has failed before.
 
     Changes ``state`` at once, since the answer is the dispatch; `undo_unless_taken` puts it back if the host
     did not go along.
     """
+    now = context.now
     before = state.snapshot()
     requested = request.model
     if requested is not None and requested != state.original:
         _adopt(state, requested)
         return Choice()
-    recovered = state.recover(now)
+    recovered = not context.settings.fallback.sticky and state.recover(now)
     if state.cooling(state.current, now):
         state.index = -1
         state.begin_turn()
         cools_until = state.usable_at.get(state.current, now)
-        if not isinstance(state.prepare(chain, now, max_attempts=1, usable_at=cools_until), Plan):
+        unfit = context.unfit(session)
+        planned = state.prepare(context.chain, now, max_attempts=1, usable_at=cools_until, unfit=unfit)
+        if not isinstance(planned, Plan):
             state.restore(before)
             return Choice()
     session.redirect = Redirect(state.current, before)

@@ -84,6 +84,7 @@ class Turn:
     ``user`` is None until the message is read. ``half_answers`` are the steps with text and no tool call, in
     order: left in place when their attempt fails, the next model would get them as its own words. A
     compaction is a turn as well: the host's own, on a message that only asks for it, with ``compacting`` set.
+    ``images`` says that the person's message holds one.
     """
 
     message_id: str
@@ -99,11 +100,22 @@ class Turn:
     compacting: bool = False
     cancelled: bool = False
     exhaustion_said: bool = False
+    images: bool = False
 
     @property
     def attempt(self) -> Attempt:
         """The attempt under way, or the last one."""
         return self.attempts[-1]
+
+    @property
+    def asked_again(self) -> int:
+        """How often the present model was asked once more because it had failed."""
+        times = 0
+        for attempt in reversed(self.attempts[:-1]):
+            if attempt.model != self.attempt.model:
+                break
+            times += 1
+        return times
 
     @property
     def awaiting_result(self) -> bool:
@@ -183,7 +195,7 @@ class Redirect:
 class Session:
     """Everything about one session; sessions share nothing.
 
-    ``introduced`` says that its parent is known, or asked for.
+    ``introduced`` says that its parent is known, or asked for. ``tokens`` is what its context held last.
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
@@ -206,6 +218,7 @@ class Session:
     seen: list[str] = field(default_factory=list)
     attempts: int = 0
     last_seen: float = 0.0
+    tokens: int = 0
     no_chain_said: bool = False
 
     def new_attempt(self, model: ModelRef, *, dispatched: bool = False) -> Attempt:

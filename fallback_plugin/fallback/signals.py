@@ -1,6 +1,7 @@
 """The signs of a failure, and of the user's stop: each is judged once and handed on to a switch."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
@@ -9,7 +10,6 @@ from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Abort, Effect, FetchMessages, Record, TimerFired
 from fallback_plugin.fallback.guards import superseded
-from fallback_plugin.fallback.policy import action_for
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
@@ -17,6 +17,9 @@ from fallback_plugin.model_ref import ModelRef
 
 LONG_WAIT_S: Final = 45.0
 """A longer retry wait comes from the provider: OpenCode's own are 40 s at most."""
+
+LEAVES: Final = frozenset({"fallback", "retry_then_fallback"})
+"""Actions that end in another model, at once or after the retries that are allowed."""
 
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
@@ -136,8 +139,8 @@ class Signals:
         wait_s = (event.next_at or context.now) - context.now
         if failure.retry_after_s is None and wait_s > LONG_WAIT_S:
             failure = failure.waiting(wait_s)
-        retried = event.attempt > 1
-        failed = self._failed(session, turn, attempt, failure, context, run="waiting", retried=retried)
+        tries = event.attempt - 1
+        failed = self._failed(session, turn, attempt, failure, context, run="waiting", tries=tries)
         return [*stop_timers(session), *failed]
 
     def idle(self, session: Session, sequence: int | None) -> list[Effect]:
@@ -190,7 +193,7 @@ class Signals:
         if context.settings.fallback.on_foreign_abort == "stop":
             return self._cancel(session, turn, "aborted, and not by us")
         failure = Failure(kind="unknown", evidence="name:MessageAbortedError")
-        return self._failed(session, turn, attempt, failure, context, retried=True)
+        return self._failed(session, turn, attempt, failure, context, tries=inf)
 
     def _cancel(self, session: Session, turn: Turn, reason: str) -> list[Effect]:
         """Take the user's word: nothing is sent until their next message."""
@@ -202,7 +205,7 @@ class Signals:
         self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context
     ) -> list[Effect]:
         failure = classify(error, context.now, rules=context.settings.fallback.rules)
-        return self._failed(session, turn, attempt, failure, context, retried=error.is_retryable is True)
+        return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
 
     def _failed(
         self,
@@ -213,18 +216,17 @@ class Signals:
         context: Context,
         *,
         run: RunState = "over",
-        retried: bool = False,
+        tries: float = 0,
     ) -> list[Effect]:
-        """Answer a failure once. ``retried`` says that the host has asked the model again already."""
+        """Answer a failure once. ``tries`` is how often the host has asked the model again already."""
         if attempt is not turn.attempt or attempt.failed or turn.cancelled or session.switch is not None:
             return []
         if session.state is not None and superseded(session.state, attempt.model):
             return []
-        action = action_for(failure.kind, context.settings.fallback.policy)
-        if action == "retry_then_fallback" and retried:
-            action = "fallback"
-        if action != "fallback":
-            return [Record(session.id, f"no switch: {action}", f"{attempt.model}: {failure.kind}")]
+        verdict = context.verdict(failure, attempt.model)
+        given_up = failure.kind == "overflow" and verdict.action != "compact"
+        if verdict.action not in LEAVES and not given_up:
+            return [Record(session.id, f"no switch: {verdict.action}", f"{attempt.model}: {failure.kind}")]
         if session.parent_id is not None and run != "finished":
             return [Record(session.id, "no switch: child", "its parent is told and goes on")]
         if turn.compacting and turn.user is not None and not same_model(attempt.model, turn.user.model):
@@ -233,7 +235,17 @@ class Signals:
             return self._no_chain(session, attempt, failure, context)
         if session.state is None:
             session.state = FallbackState.on(attempt.model, self._closed)
+        if verdict.action == "retry_then_fallback" and tries + turn.asked_again < verdict.retries:
+            return self._ask_again(session, turn, failure, context, run=run)
         return self._switching.begin(session, turn, failure, context, run=run)
+
+    def _ask_again(
+        self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
+    ) -> list[Effect]:
+        """Have the model asked once more: by the host, if it is about to, else by us."""
+        if run != "waiting":
+            return self._switching.begin_again(session, turn, failure, context, run=run)
+        return [Record(session.id, "waiting", f"{turn.attempt.model}: the host asks it again")]
 
     def _no_chain(
         self, session: Session, attempt: Attempt, failure: Failure, context: Context

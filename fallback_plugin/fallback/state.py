@@ -5,20 +5,45 @@ Pure: the clock comes in as ``now``, seconds since the epoch. A change is made i
 one made before a newer change is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from fallback_plugin.model_ref import ModelRef
 
+Unfit: TypeAlias = Callable[[ModelRef], str | None]
+"""Says why a model cannot take the turn, None if it can."""
+
+
+def any_model(_: ModelRef) -> None:
+    """Find every model fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A candidate that was not taken, why, and if it only cools, until when."""
+
+    model: ModelRef
+    reason: str
+    until: float | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step along the chain: leave ``failed`` for ``model``, which stands at ``index``."""
+    """One step along the chain: leave ``failed`` for ``model``, which stands at ``index``.
+
+    With ``model`` equal to ``failed`` it is no step: the same model is asked once more.
+    """
 
     failed: ModelRef
     model: ModelRef
     index: int
+    passed_over: tuple[PassedOver, ...] = ()
+
+    @property
+    def retries(self) -> bool:
+        """Whether the failed model itself is asked again."""
+        return self.model == self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +51,7 @@ class Refusal:
     """Why there is no step: the turn's advances are used up, or no candidate is left."""
 
     reason: Literal["max_attempts", "exhausted"]
+    passed_over: tuple[PassedOver, ...] = ()
 
 
 Planned: TypeAlias = Plan | Refusal
@@ -71,23 +97,42 @@ class FallbackState:
 
     def cooling(self, model: ModelRef, now: float) -> bool:
         """Tell whether a model failed and its cooldown has not ended; at its very end it is usable."""
-        return now < max(self.usable_at.get(model, now), self.closed.get(model, now))
+        return now < self.usable_from(model, now)
 
-    def next_candidate(self, chain: Sequence[ModelRef], now: float) -> int | None:
+    def usable_from(self, model: ModelRef, now: float) -> float:
+        """Return when a model may be asked: ``now`` or later."""
+        return max(now, self.usable_at.get(model, now), self.closed.get(model, now))
+
+    def obstacle(self, model: ModelRef, now: float, unfit: Unfit = any_model) -> PassedOver | None:
+        """Say why a candidate is not taken now, None if it can be."""
+        if self.cooling(model, now):
+            return PassedOver(model, "cooling", self.usable_from(model, now))
+        reason = unfit(model)
+        return PassedOver(model, reason) if reason else None
+
+    def next_candidate(self, chain: Sequence[ModelRef], now: float, unfit: Unfit = any_model) -> int | None:
         """Return the place of the next usable model after the present one, never going back."""
         for index in range(self.index + 1, len(chain)):
-            if chain[index] != self.current and not self.cooling(chain[index], now):
+            if chain[index] != self.current and self.obstacle(chain[index], now, unfit) is None:
                 return index
         return None
 
-    def plan(self, chain: Sequence[ModelRef], now: float, *, max_attempts: int) -> Planned:
+    def plan(
+        self, chain: Sequence[ModelRef], now: float, *, max_attempts: int, unfit: Unfit = any_model
+    ) -> Planned:
         """Say what the next step would be, changing nothing."""
         if self.attempts >= max_attempts:
             return Refusal("max_attempts")
-        index = self.next_candidate(chain, now)
+        index = self.next_candidate(chain, now, unfit)
+        obstacles = (self.obstacle(model, now, unfit) for model in chain[self.index + 1 : index])
+        passed_over = tuple(obstacle for obstacle in obstacles if obstacle is not None)
         if index is None:
-            return Refusal("exhausted")
-        return Plan(failed=self.current, model=chain[index], index=index)
+            return Refusal("exhausted", passed_over)
+        return Plan(self.current, chain[index], index, passed_over)
+
+    def again(self) -> Plan:
+        """Say what asking the present model once more would be."""
+        return Plan(failed=self.current, model=self.current, index=self.index)
 
     def commit(self, plan: Plan, *, usable_at: float) -> bool:
         """Carry a plan out; the failed model cools until ``usable_at``.
@@ -97,7 +142,8 @@ class FallbackState:
         """
         if self.current != plan.failed:
             return False
-        self.mark_failed(plan.failed, usable_at=usable_at)
+        if not plan.retries:
+            self.mark_failed(plan.failed, usable_at=usable_at)
         self.current = plan.model
         self.index = plan.index
         self.attempts += 1
@@ -105,10 +151,16 @@ class FallbackState:
         return True
 
     def prepare(
-        self, chain: Sequence[ModelRef], now: float, *, max_attempts: int, usable_at: float
+        self,
+        chain: Sequence[ModelRef],
+        now: float,
+        *,
+        max_attempts: int,
+        usable_at: float,
+        unfit: Unfit = any_model,
     ) -> Planned:
         """Plan and commit at once, for a change that is on its way already; the new model is pending."""
-        planned = self.plan(chain, now, max_attempts=max_attempts)
+        planned = self.plan(chain, now, max_attempts=max_attempts, unfit=unfit)
         if isinstance(planned, Plan):
             self.commit(planned, usable_at=usable_at)
             self.pending = planned.model

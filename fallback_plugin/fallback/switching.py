@@ -52,18 +52,34 @@ class Switching:
         usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True
-        plan = state.plan(context.chain, context.now, max_attempts=context.settings.fallback.max_attempts)
+        max_attempts = context.settings.fallback.max_attempts
+        unfit = context.unfit(session, turn, failure)
+        plan = state.plan(context.chain, context.now, max_attempts=max_attempts, unfit=unfit)
+        if isinstance(plan, Refusal) and failure.kind == "overflow":
+            return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
         if isinstance(plan, Refusal):
             state.mark_failed(attempt.model, usable_at=usable_at)
             closed = context.close(session, attempt.model, usable_at, failure.kind)
             return [*closed, *self._exhausted(session, turn, plan, context)]
+        return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run))
+
+    def begin_again(
+        self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
+    ) -> list[Effect]:
+        """Answer the failure of the turn's attempt by asking the same model once more."""
+        attempt, state = turn.attempt, session.state
+        if state is None or state.current != attempt.model:
+            return []
+        attempt.failed = True
+        return self._claim(session, turn, Switch(turn, state.again(), failure, attempt, context.now, run))
+
+    def _claim(self, session: Session, turn: Turn, switch: Switch) -> list[Effect]:
+        attempt = switch.failed_attempt
         if not self.in_flight.claim(session.id):
             attempt.failed = False
             return []
         turn.running = True
-        session.switch = Switch(
-            turn=turn, plan=plan, failure=failure, failed_attempt=attempt, usable_at=usable_at, run=run
-        )
+        session.switch = switch
         return [Claim(session.id, attempt.number, f"{session.id}/{turn.message_id}/{attempt.model}")]
 
     def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
@@ -208,10 +224,12 @@ class Switching:
         if session.state:
             session.state.pending = attempt.model
         switch.phase = "dispatching"
-        return [
-            Prompt(session.id, attempt.number, body),
-            *context.toast(session, toasts.switching(switch.plan.failed, switch.failure, attempt.model)),
-        ]
+        failed, failure = switch.plan.failed, switch.failure
+        if switch.plan.retries:
+            said = toasts.retrying(failed, failure)
+        else:
+            said = toasts.switching(failed, failure, attempt.model)
+        return [Prompt(session.id, attempt.number, body), *context.toast(session, said)]
 
     def _dispatched(
         self, session: Session, switch: Switch, effect: Prompt, outcome: Outcome, context: Context

@@ -42,6 +42,11 @@ def switching(failed: ModelRef, failure: Failure, model: ModelRef) -> Toast:
     )
 
 
+def retrying(failed: ModelRef, failure: Failure) -> Toast:
+    """Say that a model is asked once more."""
+    return Toast(title="Model retry", message=f"{failed}: {describe(failure)}. Once more …", variant="info")
+
+
 def switched(model: ModelRef) -> Toast:
     """Say that the new model answers; true only once it has produced content."""
     return Toast(title="Model fallback", message=f"Now on {model}.", variant="success", duration_s=3)

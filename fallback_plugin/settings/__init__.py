@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from fallback_plugin.settings.chain_entry import ChainEntry
     from fallback_plugin.settings.discovery import candidate_files
     from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind, PolicyAction
     from fallback_plugin.settings.host_config import read_host_config
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAILURE_KINDS",
     "AgentSettings",
+    "ChainEntry",
     "FailureKind",
     "FallbackSettings",
     "HealthSettings",
@@ -47,6 +49,7 @@ __all__ = [
 _HOMES: Final = {
     "FAILURE_KINDS": "failure_kind",
     "AgentSettings": "tables",
+    "ChainEntry": "chain_entry",
     "FailureKind": "failure_kind",
     "FallbackSettings": "tables",
     "HealthSettings": "tables",

@@ -1,14 +1,43 @@
-"""One entry of a fallback chain: ``"provider/model[:variant]"`` or ``{ model = "…", variant = "…" }``."""
+"""One entry of a fallback chain: ``"provider/model[:variant]"`` or ``{ model = "…", variant = "…" }``.
+
+A table may say ``paid = true`` as well: every token of that model costs money.
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
 from fallback_plugin.errors import ModelRefError
 from fallback_plugin.model_ref import ModelRef
 
-_KEYS: Final = ("model", "variant")
+_KEYS: Final = ("model", "variant", "paid")
+
+
+@dataclass(frozen=True, slots=True)
+class ChainEntry:
+    """A candidate: the model, and whether it is taken only with ``allow_paid``."""
+
+    model: ModelRef
+    paid: bool = False
+
+    def __str__(self) -> str:
+        """Return the model's name."""
+        return str(self.model)
+
+
+def chain_entry(entry: object) -> ChainEntry:
+    """Return an entry of a chain.
+
+    Raises:
+        ModelRefError: as `model_ref` does, and if ``paid`` is neither true nor false.
+    """
+    if isinstance(entry, ChainEntry):
+        return entry
+    paid = entry.get("paid", False) if isinstance(entry, Mapping) else False
+    if not isinstance(paid, bool):
+        raise ModelRefError(f"{paid!r} does not say whether a model is paid; write paid = true")
+    return ChainEntry(model_ref(entry), paid)
 
 
 def model_ref(entry: object) -> ModelRef:
@@ -19,17 +48,15 @@ def model_ref(entry: object) -> ModelRef:
     """
     if isinstance(entry, ModelRef):
         return entry
+    if isinstance(entry, ChainEntry):
+        return entry.model
     if isinstance(entry, str):
         return ModelRef.parse(entry)
     if not isinstance(entry, Mapping):
         raise ModelRefError(
             f'{entry!r} is not a model; write "provider/model" or {{ model = "provider/model" }}'
         )
-    for key in entry:
-        if key not in _KEYS:
-            near = get_close_matches(str(key), _KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "a chain entry has model and variant"
-            raise ModelRefError(f"unknown key {key!r} in a chain entry; {hint}")
+    _check_keys(entry)
     name, variant = entry.get("model"), entry.get("variant")
     if not isinstance(name, str):
         raise ModelRefError('a chain entry needs model = "provider/model"')
@@ -43,13 +70,21 @@ def model_ref(entry: object) -> ModelRef:
     return replace(ref, variant=variant.strip())
 
 
+def _check_keys(entry: Mapping[object, object]) -> None:
+    for key in entry:
+        if key not in _KEYS:
+            near = get_close_matches(str(key), _KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "a chain entry has model, variant and paid"
+            raise ModelRefError(f"unknown key {key!r} in a chain entry; {hint}")
+
+
 def chain_entries(value: object) -> object:
     """Return a chain as a list: a single entry stands for a list of one, a list stays as it is.
 
     Raises:
         ModelRefError: if it is neither.
     """
-    if isinstance(value, str | Mapping | ModelRef):
+    if isinstance(value, str | Mapping | ModelRef | ChainEntry):
         return [value]
     if isinstance(value, list | tuple):
         return value

@@ -12,6 +12,7 @@ from fallback_plugin.settings.toml_positions import KeyPath
 _PATHS: Final = (("plugins", "dirs"), ("log", "file"), ("health", "file"))
 
 _UNTRUSTED: Final[Mapping[tuple[str, str], str]] = {
+    ("fallback", "allow_paid"): "opening a cloned repository must never spend money",
     ("plugins", "dirs"): "opening a cloned repository must never run its Python",
     ("log", "file"): "opening a cloned repository must never write outside of it",
     ("health", "file"): "opening a cloned repository must never write outside of it",

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings.chain_entry import chain_entries, model_ref
+from fallback_plugin.settings.chain_entry import ChainEntry, chain_entries, chain_entry, model_ref
 from fallback_plugin.settings.duration import DURATION_PATTERN, MAX_DURATION_S, duration_s
 from fallback_plugin.settings.failure_kind import FailureKind, PolicyAction
 
@@ -37,7 +37,11 @@ _CHAIN_ENTRY_SCHEMA: Final[dict[str, Any]] = {
         _MODEL_NAME_SCHEMA,
         {
             "type": "object",
-            "properties": {"model": _MODEL_NAME_SCHEMA, "variant": {"type": "string", "minLength": 1}},
+            "properties": {
+                "model": _MODEL_NAME_SCHEMA,
+                "variant": {"type": "string", "minLength": 1},
+                "paid": {"type": "boolean"},
+            },
             "required": ["model"],
             "additionalProperties": False,
         },
@@ -70,8 +74,15 @@ def _regex(value: str) -> str:
     return value
 
 
-def _without_repeats(chain: tuple[ModelRef, ...]) -> tuple[ModelRef, ...]:
-    return tuple(dict.fromkeys(chain))
+def _written(entry: ChainEntry) -> object:
+    return {"model": str(entry.model), "paid": True} if entry.paid else str(entry.model)
+
+
+def _without_repeats(chain: tuple[ChainEntry, ...]) -> tuple[ChainEntry, ...]:
+    first: dict[ModelRef, ChainEntry] = {}
+    for entry in chain:
+        first.setdefault(entry.model, entry)
+    return tuple(first.values())
 
 
 def _read_only(value: Mapping[KeyT, ValueT]) -> Mapping[KeyT, ValueT]:
@@ -104,8 +115,11 @@ Model = Annotated[
 ModelKey = Annotated[
     ModelRef, PlainValidator(model_ref), PlainSerializer(str), WithJsonSchema(_MODEL_NAME_SCHEMA)
 ]
+Entry = Annotated[
+    ChainEntry, PlainValidator(chain_entry), PlainSerializer(_written), WithJsonSchema(_CHAIN_ENTRY_SCHEMA)
+]
 Chain = Annotated[
-    tuple[Model, ...],
+    tuple[Entry, ...],
     BeforeValidator(chain_entries),
     AfterValidator(_without_repeats),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _CHAIN_ENTRY_SCHEMA}, _CHAIN_ENTRY_SCHEMA]}),
@@ -143,7 +157,15 @@ class FallbackSettings(Table):
     fallback_models: Chain = Field(
         default=(),
         description="Models to try in this order when the first one fails. "
-        'An entry is "provider/model", "provider/model:variant" or { model = "…", variant = "…" }.',
+        'An entry is "provider/model", "provider/model:variant" or '
+        '{ model = "…", variant = "…", paid = true }.',
+    )
+    allow_paid: StrictBool = Field(
+        default=False, description="Whether entries marked with paid = true may be taken."
+    )
+    sticky: StrictBool = Field(
+        default=False,
+        description="Whether a session stays on its fallback when the first model is usable again.",
     )
     max_attempts: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
         default=10, description="At most this many switches in one turn."

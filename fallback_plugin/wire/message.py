@@ -6,7 +6,15 @@ from fallback_plugin.errors import WireError
 from fallback_plugin.events import AssistantMessage, Message, Part, StoredMessage, UserMessage
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.error import read_error
-from fallback_plugin.wire.fields import Json, optional_object, required_object, required_text, seconds, text
+from fallback_plugin.wire.fields import (
+    Json,
+    integer,
+    optional_object,
+    required_object,
+    required_text,
+    seconds,
+    text,
+)
 
 DEFAULT_VARIANT: Final = "default"
 TOOL_STATUSES: Final = frozenset({"pending", "running", "completed", "error"})
@@ -71,7 +79,15 @@ def _read_assistant(source: Json) -> AssistantMessage:
         finish=text(source, "finish"),
         completed=seconds(time, "completed") is not None,
         error=read_error(error) if error is not None else None,
+        tokens=_tokens(optional_object(source, "tokens") or {}),
     )
+
+
+def _tokens(source: Json) -> int:
+    """Return how many tokens a step's context holds: ``{input, output, cache: {read, write}, …}``."""
+    cache = optional_object(source, "cache") or {}
+    counted = ((source, "input"), (source, "output"), (cache, "read"), (cache, "write"))
+    return sum(max(0, integer(where, key) or 0) for where, key in counted)
 
 
 def read_part(source: Json) -> Part:

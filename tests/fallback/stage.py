@@ -21,7 +21,7 @@ PRIMARY, A, B = (ModelRef("fake", name) for name in ("primary", "a", "b"))
 EffectT = TypeVar("EffectT", bound=Effect)
 
 
-def settings(chain: tuple[str, ...] = ("fake/a", "fake/b"), **fallback: Any) -> Settings:
+def settings(chain: tuple[Any, ...] = ("fake/a", "fake/b"), **fallback: Any) -> Settings:
     """Return settings with a global chain; the timers are off unless asked for."""
     fallback = {"first_token_timeout": 0, "stall_timeout": 0, **fallback}
     return Settings.model_validate({"fallback": {"fallback_models": list(chain), **fallback}})

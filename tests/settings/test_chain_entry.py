@@ -29,7 +29,7 @@ def test_an_entry_names_a_model_with_its_variant(entry: object, ref: ModelRef) -
         ({"variant": "high"}, "needs model"),
         ({"model": 3}, "needs model"),
         ({"model": "a/b", "varient": "high"}, "did you mean 'variant'"),
-        ({"model": "a/b", "colour": "red"}, "has model and variant"),
+        ({"model": "a/b", "colour": "red"}, "has model, variant and paid"),
         ({"model": "a/b", "variant": " "}, "is not a variant"),
         ({"model": "a/b:low", "variant": "high"}, "give it once"),
     ],

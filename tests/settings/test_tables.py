@@ -3,6 +3,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
+from fallback_plugin.fallback.chain import models
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FAILURE_KINDS, AgentSettings, FallbackSettings, Rule, Settings
 
@@ -33,7 +34,23 @@ def test_equal_settings_are_equal() -> None:
 
 def test_a_variant_outside_of_the_known_ones_survives() -> None:
     chain = FallbackSettings.model_validate({"fallback_models": {"model": "p/a", "variant": "thinking"}})
-    assert chain.fallback_models == (ModelRef("p", "a", "thinking"),)
+    assert models(chain.fallback_models) == (ModelRef("p", "a", "thinking"),)
+
+
+def test_an_entry_may_cost_money() -> None:
+    settings = Settings.model_validate(
+        {"fallback": {"fallback_models": ["p/a", {"model": "p/b", "variant": "high", "paid": True}]}}
+    )
+    assert [entry.paid for entry in settings.fallback.fallback_models] == [False, True]
+    assert settings.model_dump()["fallback"]["fallback_models"] == (
+        "p/a",
+        {"model": "p/b:high", "paid": True},
+    )
+
+
+def test_paid_is_yes_or_no() -> None:
+    with pytest.raises(ValidationError, match="write paid = true"):
+        FallbackSettings.model_validate({"fallback_models": [{"model": "p/a", "paid": "yes"}]})
 
 
 def test_models_are_kept_by_reference() -> None:
