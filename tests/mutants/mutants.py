@@ -110,8 +110,8 @@ MUTANTS: Final = (
     Mutant(
         wrong="a failed attempt is not marked",
         file="fallback/switching.py",
-        find="        attempt.failed = True\n",
-        replace="",
+        find="failure\n        attempt.failed = True\n        max",
+        replace="failure\n        max",
         killed_by=CHILDREN + "test_complaint_77_the_copy_that_may_not_act_sends_nothing_and_asks_once",
     ),
     Mutant(
@@ -139,8 +139,8 @@ MUTANTS: Final = (
     Mutant(
         wrong="a cooling model is a candidate",
         file="fallback/state.py",
-        find=" and not self.cooling(chain[index], now)",
-        replace="",
+        find="if self.cooling(model, now):\n            return PassedOver",
+        replace="if False:\n            return PassedOver",
         killed_by=ENGINE + "TestSharedHealth::test_a_candidate_closed_elsewhere_is_passed_over",
     ),
     Mutant(
@@ -188,7 +188,7 @@ MUTANTS: Final = (
     Mutant(
         wrong="switched is said at dispatch",
         file="fallback/switching.py",
-        find="toasts.switching(switch.plan.failed, switch.failure, attempt.model)",
+        find="toasts.switching(failed, failure, attempt.model)",
         replace="toasts.switched(attempt.model)",
         killed_by=EXACTLY_ONCE
         + "test_complaint_06_now_on_is_said_by_the_model_that_answers_and_not_at_dispatch",

@@ -87,7 +87,21 @@ def test_an_answer_is_read() -> None:
         agent="build",
         finish="stop",
         completed=True,
+        tokens=2,
     )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "held"),
+    [
+        ({"input": 7, "output": 5, "reasoning": 3, "cache": {"read": 100, "write": 10}}, 122),
+        ({"input": -7, "output": "5", "cache": None}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_an_answer_says_what_its_context_holds(tokens: object, held: int) -> None:
+    assert answer(tokens=tokens).tokens == held
 
 
 def test_an_answer_without_an_end_is_not_completed() -> None:
