@@ -12,6 +12,7 @@ from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.message import write_model
+from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
@@ -62,6 +63,10 @@ class FakeAgent:
     async def messages(self, session_id: str) -> list[StoredMessage]:
         """Fail: no case needs it."""
         raise HostCallError(f"{session_id} needs no look at its history")
+
+    async def models(self) -> ModelCatalog:
+        """Say nothing of its models."""
+        return EVERYTHING
 
     async def revert(self, session_id: str, message_id: str) -> None:
         """Fail: no case needs it."""

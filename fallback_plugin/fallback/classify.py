@@ -4,49 +4,49 @@ Structured evidence goes first: the host's error name, the provider's code, the 
 status more exact (a 429 that is about money, a 400 that is an overflow), never a bare number in prose.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from fallback_plugin.events import HostError
-from fallback_plugin.fallback.reset_time import capped, retry_after_s
-from fallback_plugin.fallback.rules.codes import CODE_KINDS
-from fallback_plugin.fallback.rules.phrases import PHRASES, STATED_STATUS
-from fallback_plugin.fallback.rules.statuses import status_kind
+from fallback_plugin.fallback.evidence import Evidence, gather
+from fallback_plugin.fallback.reset_time import sensible, told_wait_s
+from fallback_plugin.fallback.rules.host import NAMES
+from fallback_plugin.fallback.rules.order import RULES
+from fallback_plugin.fallback.rules.rule import BuiltIn
+from fallback_plugin.fallback.rules.statuses import REFINES, stated_status, status_kind
 from fallback_plugin.health.scope import Scope
 from fallback_plugin.settings import FailureKind, Rule
 
-MAX_TEXT: Final = 4096
-"""Characters of an error text that are read; what decides stands at its beginning."""
+PATIENCE_S: Final = 60.0
+"""A wait that is longer is none for a person in front of a screen."""
 
-NAME_KINDS: Final[Mapping[str, FailureKind]] = {
-    "ContextOverflowError": "overflow",
-    "ContentFilterError": "content_policy",
-    "ProviderAuthError": "auth",
-    "LoadAPIKeyError": "auth",
-    "AI_LoadAPIKeyError": "auth",
-    "ProviderModelNotFoundError": "model_not_found",
-    "StructuredOutputError": "bad_request",
-}
-"""Error names of OpenCode 1.18.33 and the AI SDK that say it all."""
+HOST_BACKOFF_S: Final = 40.0
+"""The longest wait of OpenCode's own making; a longer one comes from the provider."""
 
-_REFINES: Final[Mapping[FailureKind, frozenset[FailureKind]]] = {
-    "rate_limit": frozenset({"quota", "billing", "concurrency"}),
-    "bad_request": frozenset({"overflow", "model_not_found", "auth", "quota", "billing", "rate_limit"}),
-    "auth": frozenset({"quota", "billing", "model_not_found"}),
-    "server": frozenset({"overload", "model_not_found", "rate_limit", "quota", "billing", "timeout"}),
-    "model_not_found": frozenset({"auth", "billing"}),
-}
-"""Which kinds a phrase may turn a status' kind into."""
+SCOPES: Final[Mapping[FailureKind, Scope]] = {"quota": "account", "billing": "account", "auth": "account"}
+"""What a failure of a kind closes where its rule does not say: the model alone for all others."""
+
+HOSTS_WAIT_COUNTS: Final = frozenset[FailureKind](
+    {"rate_limit", "server", "overload", "transport", "concurrency", "unknown"}
+)
+"""Kinds for which the host's own short wait says something about the model."""
+
+PLANS: Final = frozenset[FailureKind]({"quota", "billing"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A classified failure.
 
-    ``retry_after_s`` is how long the provider wants to be left alone, None if it does not say. ``evidence``
-    names what decided: ``name:…``, ``code:…``, ``status:…``, ``phrase:…`` or ``rule:…``.
+    Attributes:
+        kind: why the model failed.
+        scope: what is closed by it.
+        retry_after_s: how long the provider wants to be left alone, None if it does not say. Not capped.
+        http_status: the status, given or named in the text.
+        provider_code: the provider's own code or type.
+        evidence: what decided: ``name:…``, ``code:…``, ``status:…``, ``phrase:…`` or ``rule:…``.
+        lasting: a short wait cannot help, though it does for most failures of the kind.
     """
 
     kind: FailureKind
@@ -55,75 +55,83 @@ class Failure:
     http_status: int | None = None
     provider_code: str | None = None
     evidence: str = ""
+    lasting: bool = False
 
-    def waiting(self, wait_s: float) -> "Failure":
-        """Return the failure with a wait that was learnt elsewhere."""
-        return replace(self, retry_after_s=capped(wait_s))
+    def with_host_wait(self, wait_s: float) -> "Failure":
+        """Return the failure with the host's own wait for its next attempt, where that says something."""
+        long = wait_s > HOST_BACKOFF_S
+        counts = self.kind in HOSTS_WAIT_COUNTS or (self.kind in PLANS and long)
+        wait = sensible(wait_s)
+        if self.retry_after_s is not None or wait is None or not counts:
+            return self
+        return replace(self, retry_after_s=wait, lasting=self.lasting or wait > PATIENCE_S)
 
 
-def classify(error: HostError, now: float, *, rules: Iterable[Rule] = ()) -> Failure:
+def classify(
+    error: HostError,
+    now: float,
+    *,
+    rules: Iterable[Rule] = (),
+    provider: str | None = None,
+    compacting: bool = False,
+) -> Failure:
     """Classify an error object, or a retry status given as a `HostError` with nothing but its message.
 
-    ``rules`` are the user's own; they speak where the error's name and code do not. Never raises.
+    ``rules`` are the user's own; they speak where the host's name for the error does not. ``provider`` is the
+    id of the provider whose model failed. ``compacting`` says that the host was shortening its history, so
+    that an overflow is its last word. Never raises.
     """
-    text = f"{error.message}\n{error.response_body or ''}"[:MAX_TEXT].lower()
-    code = _provider_code(error)
-    status = error.status_code or _stated_status(text)
-    kind, evidence = _kind(error.name, code, status, text, rules)
+    shown = gather(error)
+    status = shown.status or stated_status(shown.text)
+    status = status if status and status_kind(status) else None
+    retry_after_s = told_wait_s(shown, now)
+    row = _row(shown, status, rules, (provider or "").lower())
+    lasting = (row.lasting and retry_after_s is None) or (compacting and row.kind == "overflow")
     return Failure(
-        kind=kind,
-        retry_after_s=retry_after_s(error.response_headers, now),
+        kind=row.kind,
+        scope=row.scope or SCOPES.get(row.kind, "model"),
+        retry_after_s=retry_after_s,
         http_status=status,
-        provider_code=code,
-        evidence=evidence,
+        provider_code=shown.provider_code,
+        evidence=row.evidence,
+        lasting=lasting or (retry_after_s or 0) > PATIENCE_S,
     )
 
 
-def _kind(
-    name: str, code: str | None, status: int | None, text: str, rules: Iterable[Rule]
-) -> tuple[FailureKind, str]:
-    if found := NAME_KINDS.get(name):
-        return found, f"name:{name}"
-    if code and (found := CODE_KINDS.get(code)):
-        return found, f"code:{code}"
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What decided."""
+
+    kind: FailureKind
+    evidence: str
+    scope: Scope | None = None
+    lasting: bool = False
+
+
+def _row(shown: Evidence, status: int | None, rules: Iterable[Rule], provider: str) -> _Row:
+    own_name = frozenset({shown.name})
+    for built_in in NAMES:
+        if built_in.matches(own_name, shown.text, None, provider):
+            return _of(built_in, f"name:{shown.name}")
     for rule in rules:
-        if rule.regex.search(text):
-            return rule.kind, f"rule:{rule.pattern}"
+        if rule.regex.search(shown.text):
+            return _Row(rule.kind, f"rule:{rule.pattern}", rule.scope)
     by_status = status_kind(status) if status else None
-    allowed = _REFINES.get(by_status, frozenset()) if by_status else None
-    for phrase in PHRASES:
-        if (allowed is None or phrase.kind in allowed) and phrase.pattern.search(text):
-            return phrase.kind, f"phrase:{phrase.pattern.pattern}"
+    # A server's trouble that nothing explains, and that the host's own retries did not outlast.
+    spent = shown.retried and shown.status is not None
+    allowed = REFINES.get(by_status) if by_status else None
+    for built_in in RULES:
+        if allowed is not None and built_in.kind not in allowed:
+            continue
+        if built_in.matches(shown.codes, shown.text, status, provider):
+            row = _of(built_in, built_in.name)
+            return replace(
+                row, lasting=row.lasting or (spent and row.kind == "server" and not built_in.codes)
+            )
     if by_status:
-        return by_status, f"status:{status}"
-    return "unknown", ""
+        return _Row(by_status, f"status:{status}", lasting=spent and by_status == "server")
+    return _Row("unknown", "")
 
 
-def _stated_status(text: str) -> int | None:
-    found = STATED_STATUS.search(text)
-    return int(found[1]) if found else None
-
-
-def _provider_code(error: HostError) -> str | None:
-    """Return the first known code of the error object in the body, or in a message that is JSON."""
-    candidates = []
-    for text in (error.response_body, error.message):
-        candidates += _codes(_json_object(text))
-    return next((code for code in candidates if code in CODE_KINDS), candidates[0] if candidates else None)
-
-
-def _json_object(text: str | None) -> Mapping[str, Any]:
-    if not text or "{" not in text:
-        return {}
-    try:
-        value = json.loads(text[text.index("{") :])
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _codes(body: Mapping[str, Any]) -> list[str]:
-    nested = body.get("error")
-    error = nested if isinstance(nested, Mapping) else body
-    values = (error.get(key) for key in ("code", "type", "status"))
-    return [value.lower() for value in values if isinstance(value, str) and value]
+def _of(built_in: BuiltIn, evidence: str) -> _Row:
+    return _Row(built_in.kind, evidence, built_in.scope, built_in.lasting)

@@ -8,6 +8,7 @@ from fallback_plugin.fallback.choosing import Need, misfit
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.effects import CloseModel, Effect, StartTimer, StopTimer, TimerName, Toast
 from fallback_plugin.fallback.policy import Verdict, decide
+from fallback_plugin.fallback.reset_time import capped
 from fallback_plugin.fallback.session import Attempt, Session, Turn
 from fallback_plugin.fallback.state import Unfit
 from fallback_plugin.health.scope import closing_key, keys_of
@@ -83,7 +84,7 @@ class Context:
         """Return when a model that fails now may be asked again."""
         own = self._own(model).cooldown
         cooldown_s = self.settings.fallback.cooldown if own is None else own
-        return self.now + max(cooldown_s, retry_after_s or 0.0)
+        return self.now + max(cooldown_s, capped(retry_after_s or 0.0))
 
     def close(self, session: Session, model: ModelRef, until: float, kind: FailureKind) -> list[Effect]:
         """Return the news for other sessions and processes that a model cools, if it is any to them."""

@@ -10,21 +10,16 @@ from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Abort, Effect, FetchMessages, Record, TimerFired
 from fallback_plugin.fallback.guards import superseded
+from fallback_plugin.fallback.policy import Verdict
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
 from fallback_plugin.model_ref import ModelRef
 
-LONG_WAIT_S: Final = 45.0
-"""A longer retry wait comes from the provider: OpenCode's own are 40 s at most."""
-
-LEAVES: Final = frozenset({"fallback", "retry_then_fallback"})
-"""Actions that end in another model, at once or after the retries that are allowed."""
-
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
 
-EMPTY: Final = Failure(kind="empty", evidence="finish:stop without text or tool call")
+EMPTY: Final = Failure(kind="empty_response", evidence="finish:stop without text or tool call")
 
 
 class Signals:
@@ -87,7 +82,7 @@ class Signals:
         attempt = turn.steps.get(part.message_id)
         if attempt is None:
             return []
-        failure = classify(HostError(name="", message=part.text or ""), context.now)
+        failure = self._classify(HostError(name="", message=part.text or ""), turn, attempt, context)
         return self._failed(session, turn, attempt, failure, context, run="running")
 
     def grew(self, session: Session, message_id: str, context: Context) -> list[Effect]:
@@ -134,11 +129,8 @@ class Signals:
             return context.first_token_timer(session, attempt) if waiting else []
         if not attempt.begun:
             return []
-        rules = context.settings.fallback.rules
-        failure = classify(HostError(name="", message=event.message), context.now, rules=rules)
-        wait_s = (event.next_at or context.now) - context.now
-        if failure.retry_after_s is None and wait_s > LONG_WAIT_S:
-            failure = failure.waiting(wait_s)
+        failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
+        failure = failure.with_host_wait((event.next_at or context.now) - context.now)
         tries = event.attempt - 1
         failed = self._failed(session, turn, attempt, failure, context, run="waiting", tries=tries)
         return [*stop_timers(session), *failed]
@@ -204,8 +196,13 @@ class Signals:
     def _error(
         self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context
     ) -> list[Effect]:
-        failure = classify(error, context.now, rules=context.settings.fallback.rules)
+        failure = self._classify(error, turn, attempt, context)
         return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
+
+    def _classify(self, error: HostError, turn: Turn, attempt: Attempt, context: Context) -> Failure:
+        rules = context.settings.fallback.rules
+        provider = attempt.model.provider
+        return classify(error, context.now, rules=rules, provider=provider, compacting=turn.compacting)
 
     def _failed(
         self,
@@ -224,8 +221,8 @@ class Signals:
         if session.state is not None and superseded(session.state, attempt.model):
             return []
         verdict = context.verdict(failure, attempt.model)
-        given_up = failure.kind == "overflow" and verdict.action != "compact"
-        if verdict.action not in LEAVES and not given_up:
+        again = tries + turn.asked_again < verdict.retries
+        if not again and not _leaves(failure, verdict):
             return [Record(session.id, f"no switch: {verdict.action}", f"{attempt.model}: {failure.kind}")]
         if session.parent_id is not None and run != "finished":
             return [Record(session.id, "no switch: child", "its parent is told and goes on")]
@@ -235,7 +232,7 @@ class Signals:
             return self._no_chain(session, attempt, failure, context)
         if session.state is None:
             session.state = FallbackState.on(attempt.model, self._closed)
-        if verdict.action == "retry_then_fallback" and tries + turn.asked_again < verdict.retries:
+        if again:
             return self._ask_again(session, turn, failure, context, run=run)
         return self._switching.begin(session, turn, failure, context, run=run)
 
@@ -257,3 +254,13 @@ class Signals:
             *context.toast(session, toasts.no_chain(attempt.model, failure), once="no chain"),
             Record(session.id, "no switch: no chain", f"{attempt.model}: {failure.kind}"),
         ]
+
+
+def _leaves(failure: Failure, verdict: Verdict) -> bool:
+    """Tell whether another model is due, now that no retry is left.
+
+    An overflow that the host gave up is due for a model with a larger window, if there is one.
+    """
+    given_up = failure.kind == "overflow" and verdict.action == "no_fallback"
+    end = verdict.end if verdict.action == "retry_then_fallback" else verdict.action
+    return end == "fallback" or given_up

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from fallback_plugin.settings.chain_entry import ChainEntry
     from fallback_plugin.settings.discovery import candidate_files
-    from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind, PolicyAction
+    from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind
     from fallback_plugin.settings.host_config import read_host_config
     from fallback_plugin.settings.layer import Origin
     from fallback_plugin.settings.load import LoadedSettings, load_settings
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         LogSettings,
         ModelSettings,
         PluginSettings,
+        PolicyAction,
+        ProviderSettings,
+        RetryThen,
         Rule,
         Settings,
     )
@@ -38,6 +41,8 @@ __all__ = [
     "Origin",
     "PluginSettings",
     "PolicyAction",
+    "ProviderSettings",
+    "RetryThen",
     "Rule",
     "Settings",
     "SettingsWatcher",
@@ -58,7 +63,9 @@ _HOMES: Final = {
     "ModelSettings": "tables",
     "Origin": "layer",
     "PluginSettings": "tables",
-    "PolicyAction": "failure_kind",
+    "PolicyAction": "tables",
+    "ProviderSettings": "tables",
+    "RetryThen": "tables",
     "Rule": "tables",
     "Settings": "tables",
     "SettingsWatcher": "watch",

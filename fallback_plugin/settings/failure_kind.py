@@ -11,17 +11,23 @@ FailureKind: TypeAlias = Literal[
     "server",
     "transport",
     "timeout",
-    "empty",
+    "empty_response",
     "auth",
     "model_not_found",
     "overflow",
+    "unsupported_content",
     "content_policy",
     "bad_request",
-    "certificate",
+    "output_length",
+    "model_output",
+    "tls",
+    "host",
+    "user",
+    "abort",
     "unknown",
 ]
 
-PolicyAction: TypeAlias = Literal["fallback", "stop", "ignore"]
+PolicyWord: TypeAlias = Literal["fallback", "stop", "ignore"]
 """``fallback``: go on with the next model; ``stop``: end the turn and say why; ``ignore``: do nothing."""
 
 FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from fallback_plugin.settings.failure_kind import FAILURE_KINDS
 from fallback_plugin.settings.layer import Layer, dotted
-from fallback_plugin.settings.tables import Settings
+from fallback_plugin.settings.tables import POLICY_TABLE, POLICY_WORD, Settings
 from fallback_plugin.settings.toml_positions import KeyPath
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _KEY_MARK: Final = "[key]"
 """What pydantic puts behind a mapping's key when the key itself is wrong."""
+
+_MARKS: Final = frozenset({_KEY_MARK, POLICY_WORD, POLICY_TABLE})
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
@@ -56,7 +58,7 @@ def layer_findings(layer: Layer) -> list[Finding]:
 
 
 def _path(details: "ErrorDetails") -> KeyPath:
-    return tuple(part for part in details["loc"] if part != _KEY_MARK)
+    return tuple(part for part in details["loc"] if part not in _MARKS)
 
 
 def _message(path: KeyPath, details: "ErrorDetails") -> str:
@@ -100,7 +102,7 @@ def _table_at(path: KeyPath) -> type[BaseModel] | None:
             continue
         field = table.model_fields.get(part)
         table = _model_in(field.annotation) if field else None
-        named = path[0] in ("agents", "models")
+        named = part == "policy" or path[0] in ("agents", "models", "providers")
     return table
 
 

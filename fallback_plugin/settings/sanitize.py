@@ -16,6 +16,8 @@ _UNTRUSTED: Final[Mapping[tuple[str, str], str]] = {
     ("plugins", "dirs"): "opening a cloned repository must never run its Python",
     ("log", "file"): "opening a cloned repository must never write outside of it",
     ("health", "file"): "opening a cloned repository must never write outside of it",
+    ("health", "url"): "opening a cloned repository must never connect to a server it names",
+    ("health", "url_env"): "opening a cloned repository must never connect to a server it names",
 }
 """Keys that do not count in a project's file, and why."""
 

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -19,6 +20,7 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    Tag,
     WithJsonSchema,
     WrapSerializer,
 )
@@ -26,10 +28,16 @@ from pydantic import (
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings.chain_entry import ChainEntry, chain_entries, chain_entry, model_ref
 from fallback_plugin.settings.duration import DURATION_PATTERN, MAX_DURATION_S, duration_s
-from fallback_plugin.settings.failure_kind import FailureKind, PolicyAction
+from fallback_plugin.settings.failure_kind import FailureKind, PolicyWord
+from fallback_plugin.settings.pattern import checked_pattern
+from fallback_plugin.settings.store_url import StoreUrl, store_url
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
+
+POLICY_WORD: Final = "<word>"
+POLICY_TABLE: Final = "<table>"
+"""What pydantic puts behind a policy's kind, to say which of the two forms it took it for."""
 
 _MODEL_NAME_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": "^[^/]+/.+$"}
 _CHAIN_ENTRY_SCHEMA: Final[dict[str, Any]] = {
@@ -66,12 +74,8 @@ def _path(value: object) -> Path:
     raise ValueError(f"{value!r} is not a path; write it as a string")
 
 
-def _regex(value: str) -> str:
-    try:
-        re.compile(value, re.IGNORECASE)
-    except re.error as error:
-        raise ValueError(f"{value!r} is not a regular expression: {error}") from error
-    return value
+def _policy_form(value: object) -> str:
+    return POLICY_TABLE if isinstance(value, Mapping | BaseModel) else POLICY_WORD
 
 
 def _written(entry: ChainEntry) -> object:
@@ -127,6 +131,12 @@ Chain = Annotated[
 FilePath = Annotated[
     Path, PlainValidator(_path), PlainSerializer(str), WithJsonSchema({"type": "string", "minLength": 1})
 ]
+ServerUrl = Annotated[
+    StoreUrl,
+    PlainValidator(store_url),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "pattern": "^(rediss?|valkeys?|unix)://"}),
+]
 ReadOnly = (AfterValidator(_read_only), WrapSerializer(_plain))
 
 
@@ -136,13 +146,36 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 
 
+class RetryThen(Table):
+    """Ask the failed model again, so many times, and then do something else."""
+
+    retry: Annotated[StrictInt, Field(ge=0, le=10)] = Field(description="How often to ask it again.")
+    then: Literal["fallback", "stop"] = Field(default="fallback", description="What follows the last retry.")
+
+
+PolicyAction: TypeAlias = PolicyWord | RetryThen
+Policy = Annotated[
+    Mapping[
+        FailureKind,
+        Annotated[
+            Annotated[PolicyWord, Tag(POLICY_WORD)] | Annotated[RetryThen, Tag(POLICY_TABLE)],
+            Discriminator(_policy_form),
+        ],
+    ],
+    *ReadOnly,
+]
+
+
 class Rule(Table):
     """A provider's own wording, and what it means."""
 
-    pattern: Annotated[StrictStr, Field(min_length=1, max_length=1000), AfterValidator(_regex)] = Field(
-        description="A regular expression, searched in the error's text without regard to case."
+    pattern: Annotated[StrictStr, Field(min_length=1, max_length=1000), AfterValidator(checked_pattern)] = (
+        Field(description="A regular expression, searched in the error's text without regard to case.")
     )
     kind: FailureKind = Field(description="The kind of failure such a text stands for.")
+    scope: Literal["model", "provider", "account", "upstream"] | None = Field(
+        default=None, description="What such a failure closes; by default what its kind does."
+    )
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -185,9 +218,10 @@ class FallbackSettings(Table):
         default="stop",
         description='When someone else aborts a turn: "stop" sends nothing, "advance" takes the next model.',
     )
-    policy: Annotated[Mapping[FailureKind, PolicyAction], *ReadOnly] = Field(
+    policy: Policy = Field(
         default_factory=_empty,
-        description='What follows a kind of failure: "fallback", "stop" or "ignore".',
+        description="What follows a kind of failure: "
+        '"fallback", "stop", "ignore" or { retry = 1, then = "…" }.',
     )
     rules: tuple[Rule, ...] = Field(
         default=(),
@@ -201,6 +235,15 @@ class AgentSettings(Table):
     model: Model | None = Field(default=None, description="The agent's first model; by default the host's.")
     fallback_models: Chain = Field(
         default=(), description="The agent's chain; when empty, that of [fallback] applies."
+    )
+    policy: Policy = Field(default_factory=_empty, description="As in [fallback], for this agent.")
+
+
+class ProviderSettings(Table):
+    """``[providers."<id>"]``: what differs for the models of one provider."""
+
+    policy: Policy = Field(
+        default_factory=_empty, description="As in [fallback], for this provider; an agent's goes before it."
     )
 
 
@@ -244,6 +287,15 @@ class HealthSettings(Table):
         description="The file that all processes share; by default in the user's state folder. "
         "Not read from a project's file.",
     )
+    url: ServerUrl | None = Field(
+        default=None,
+        description="The Redis or Valkey server that several machines share. Not read from a project's file.",
+    )
+    url_env: Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(
+        default=None,
+        description="The environment variable that holds the server's address, so that a password stands in "
+        "no file; goes before url. Not read from a project's file.",
+    )
 
 
 class Settings(Table):
@@ -252,6 +304,9 @@ class Settings(Table):
     fallback: FallbackSettings = Field(default_factory=FallbackSettings)
     agents: Annotated[Mapping[str, AgentSettings], BeforeValidator(_agents_by_key), *ReadOnly] = Field(
         default_factory=_empty, description="Per agent, by name in any case."
+    )
+    providers: Annotated[Mapping[StrictStr, ProviderSettings], *ReadOnly] = Field(
+        default_factory=_empty, description="Per provider, by its id."
     )
     models: Annotated[Mapping[ModelKey, ModelSettings], *ReadOnly] = Field(
         default_factory=_empty, description="Per model, by provider/model."

@@ -16,12 +16,12 @@ from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
-PRIMARY, A, B = (ModelRef("fake", name) for name in ("primary", "a", "b"))
+PRIMARY, A, B = ModelRef("fake", "primary"), ModelRef("spare", "a"), ModelRef("third", "b")
 
 EffectT = TypeVar("EffectT", bound=Effect)
 
 
-def settings(chain: tuple[Any, ...] = ("fake/a", "fake/b"), **fallback: Any) -> Settings:
+def settings(chain: tuple[Any, ...] = ("spare/a", "third/b"), **fallback: Any) -> Settings:
     """Return settings with a global chain; the timers are off unless asked for."""
     fallback = {"first_token_timeout": 0, "stall_timeout": 0, **fallback}
     return Settings.model_validate({"fallback": {"fallback_models": list(chain), **fallback}})

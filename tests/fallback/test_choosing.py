@@ -9,10 +9,15 @@ from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.wire.model_catalog import ModelCatalog, read_catalog
 from tests.fallback.stage import PRIMARY, A, B, Stage, api_error, settings
 
+HOMES: Final = {"primary": "fake", "a": "spare", "b": "third"}
+
 
 def listed(**models: dict[str, Any]) -> ModelCatalog:
-    """Read the host's list of one provider with these models, and the primary."""
-    return read_catalog({"providers": [{"id": "fake", "models": {"primary": {}, **models}}]})
+    """Read the host's list of three connected providers with these models, and the primary."""
+    of: dict[str, dict[str, Any]] = {home: {"another": {}} for home in HOMES.values()}
+    for name, said in {"primary": {}, **models}.items():
+        of[HOMES[name]][name] = said
+    return read_catalog({"providers": [{"id": home, "models": models} for home, models in of.items()]})
 
 
 def model(*, context: int = 0, image: bool | None = None, tools: bool | None = None) -> dict[str, Any]:
@@ -56,7 +61,7 @@ def test_a_model_that_cannot_take_the_turn_is_passed_over(a: Any, turn: Any, tak
 
 
 def test_a_provider_that_is_not_connected_is_passed_over() -> None:
-    stage = Stage(Engine(settings(("gone/x", "fake/a"))))
+    stage = Stage(Engine(settings(("gone/x", "spare/a"))))
     stage.engine.catalog = listed(a={})
     assert asked_after_a_failure(stage) == [A]
 
@@ -67,7 +72,7 @@ def test_where_the_host_says_nothing_every_model_may_be_asked() -> None:
 
 @pytest.mark.parametrize(("allowed", "taken"), [(False, [B]), (True, [A])])
 def test_a_paid_model_is_taken_only_with_consent(*, allowed: bool, taken: list[Any]) -> None:
-    chain = ({"model": "fake/a", "paid": True}, "fake/b")
+    chain = ({"model": "spare/a", "paid": True}, "third/b")
     assert asked_after_a_failure(Stage(Engine(settings(chain, allow_paid=allowed)))) == taken
 
 
@@ -156,8 +161,33 @@ class TestAskingOnceMore:
         assert stage.asked == [PRIMARY]
 
 
+class TestOverflowTheHostGaveUp:
+    """Compaction did not help: only a larger window can."""
+
+    ERROR: Final = {"name": "ContextOverflowError", "data": {"message": "Session too large to compact"}}
+
+    def overflown(self, **windows: int) -> Stage:
+        stage = Stage()
+        stage.engine.catalog = listed(**{name: model(context=size) for name, size in windows.items()})
+        stage.user()
+        stage.answer("msg_2")
+        stage.error(self.ERROR)
+        stage.idle()
+        if stage.all(effects.Abort):
+            stage.aborted()
+        return stage
+
+    def test_the_session_moves_to_a_model_known_to_hold_more(self) -> None:
+        assert self.overflown(primary=1000, a=1000, b=2000).asked == [B]
+
+    @pytest.mark.parametrize("windows", [{"primary": 1000, "a": 1000, "b": 0}, {}])
+    def test_without_one_nothing_is_sent_and_nothing_said(self, windows: dict[str, int]) -> None:
+        stage = self.overflown(**windows)
+        assert (stage.asked, stage.toasts) == ([], [])
+
+
 def test_a_key_refused_says_nothing_against_another_provider() -> None:
-    stage = Stage()
+    stage = Stage(Engine(settings(("fake/other", "spare/a"))))
     stage.user()
     stage.answer("msg_2")
     stage.error(api_error(401))

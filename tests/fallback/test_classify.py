@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from fallback_plugin.events import HostError
-from fallback_plugin.fallback.classify import NAME_KINDS, Failure, classify
-from fallback_plugin.fallback.policy import action_for
+from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.fallback.rules.host import NAMES
 from fallback_plugin.settings import FailureKind, Rule
 from fallback_plugin.wire.error import read_error
-from tests.fallback.failures import NOW, api_error, kind
+from tests.fallback.failures import NOW, api_error, is_left_at_once, kind
 
 
 def rule(pattern: str, kind: FailureKind = "quota") -> Rule:
@@ -23,13 +23,15 @@ def test_the_hosts_status_goes_before_one_in_the_text() -> None:
     assert (failure.kind, failure.http_status) == ("auth", 401)
 
 
-@pytest.mark.parametrize(("name", "expected"), NAME_KINDS.items())
+@pytest.mark.parametrize(
+    ("name", "expected"), [(name, row.kind) for row in NAMES if not row.phrase for name in row.codes]
+)
 def test_an_error_name_that_says_it_all_decides(name: str, expected: FailureKind) -> None:
     assert classify(HostError(name=name), NOW).kind == expected
 
 
 def test_a_missing_key_is_known_by_its_name_without_any_text() -> None:
-    assert classify(HostError(name="AI_LoadAPIKeyError"), NOW).evidence == "name:AI_LoadAPIKeyError"
+    assert classify(HostError(name="AI_LoadAPIKeyError"), NOW).evidence == "name:ai_loadapikeyerror"
 
 
 @pytest.mark.parametrize("name", ["APIError", "UnknownError", "", "RateLimit"])
@@ -44,20 +46,19 @@ LAYERS: Final = {
         status_code=401,
         response_body='{"error":{"code":"insufficient_quota"}}',
     ),
-    "code": HostError(
+    "rule": HostError(
         name="APIError",
         message="rate limit",
         status_code=401,
         response_body='{"error":{"code":"insufficient_quota"}}',
     ),
-    "rule": HostError(name="APIError", message="rate limit", status_code=401),
 }
 
 
-@pytest.mark.parametrize(
-    ("layer", "expected"), [("name", "overflow"), ("code", "quota"), ("rule", "concurrency")]
-)
-def test_name_goes_before_code_and_code_before_the_users_rule(layer: str, expected: FailureKind) -> None:
+@pytest.mark.parametrize(("layer", "expected"), [("name", "overflow"), ("rule", "concurrency")])
+def test_the_hosts_name_goes_before_the_users_rule_and_that_before_all_else(
+    layer: str, expected: FailureKind
+) -> None:
     rules = [rule("rate limit", "concurrency")]
 
     failure = classify(LAYERS[layer], NOW, rules=rules)
@@ -113,6 +114,9 @@ def test_a_users_rule_that_is_no_pattern_is_refused_before_it_gets_here(pattern:
         (400, "maximum context length is 8192 tokens", "overflow"),
         (400, "prompt is too long: 210000 tokens", "overflow"),
         (500, "Overloaded", "overload"),
+        (429, "Overloaded", "overload"),
+        (503, "model not found", "model_not_found"),
+        (403, "Too many requests", "rate_limit"),
         (500, "model not found", "model_not_found"),
         (502, "Rate limit reached", "rate_limit"),
         (404, "Insufficient credits", "billing"),
@@ -126,10 +130,7 @@ def test_a_phrase_makes_a_status_more_exact(status: int, message: str, expected:
     ("status", "message", "expected"),
     [
         (429, "Too many tokens in the context window, please wait", "rate_limit"),
-        (429, "Overloaded", "rate_limit"),
-        (401, "Too many requests", "auth"),
         (402, "Rate limit reached", "billing"),
-        (503, "model not found", "overload"),
         (400, "Please try again later", "bad_request"),
         (413, "Too many requests", "overflow"),
     ],
@@ -155,10 +156,13 @@ def test_a_failure_under_a_good_status_is_known_by_its_text() -> None:
 @pytest.mark.parametrize(
     ("error", "evidence"),
     [
-        (HostError(name="ContentFilterError"), "name:ContentFilterError"),
-        (api_error("", 400, {"error": {"code": "invalid_api_key"}}), "code:invalid_api_key"),
+        (HostError(name="ContentFilterError"), "name:contentfiltererror"),
+        (api_error("", 429, {"error": {"code": "model_cooldown"}}), "code:model_cooldown"),
         (api_error("", 503), "status:503"),
-        (api_error("quota exceeded"), "phrase:quota (?:exceeded|protection)|exceeded your current quota"),
+        (
+            api_error("the key limit exceeded its end"),
+            "phrase:usage limit|usage (?:has been )?exceeded|limit exhausted|key limit exceeded",
+        ),
         (api_error("no idea"), ""),
     ],
 )
@@ -170,16 +174,42 @@ def test_the_wait_comes_from_the_headers() -> None:
     assert classify(api_error("", 429, None, retry_after="3600"), NOW).retry_after_s == 3600
 
 
-def test_a_wait_learnt_elsewhere_is_capped() -> None:
-    assert Failure(kind="quota").waiting(1e9).retry_after_s == 86_400
+@pytest.mark.parametrize(
+    ("kind", "host_waits_s", "expected"),
+    [
+        ("rate_limit", 2, 2),
+        ("server", 30, 30),
+        ("quota", 2, None),
+        ("quota", 3600, 3600),
+        ("billing", 40, None),
+        ("model_not_found", 3600, None),
+        ("auth", 3600, None),
+        ("rate_limit", 1e12, None),
+        ("rate_limit", -1, None),
+    ],
+)
+def test_the_hosts_own_wait_counts_where_it_says_something_about_the_model(
+    kind: FailureKind, host_waits_s: float, expected: float | None
+) -> None:
+    assert Failure(kind=kind).with_host_wait(host_waits_s).retry_after_s == expected
 
 
 def test_a_failure_keeps_all_else_when_a_wait_is_learnt() -> None:
     failure = classify(api_error("", 429), NOW)
 
-    assert failure.waiting(60.0) == Failure(
+    assert failure.with_host_wait(60.0) == Failure(
         kind="rate_limit", http_status=429, evidence="status:429", retry_after_s=60.0
     )
+
+
+def test_a_provider_that_told_its_wait_is_believed_more_than_the_host() -> None:
+    assert Failure(kind="rate_limit", retry_after_s=5).with_host_wait(30).retry_after_s == 5
+
+
+@pytest.mark.parametrize(("wait_s", "lasting"), [(60, False), (60.1, True)])
+def test_a_long_wait_is_not_worth_a_persons_patience(wait_s: float, *, lasting: bool) -> None:
+    assert classify(api_error("", 429, None, retry_after=str(wait_s)), NOW).lasting is lasting
+    assert Failure(kind="rate_limit").with_host_wait(wait_s).lasting is lasting
 
 
 def test_a_usage_limit_closes_the_model_for_as_long_as_the_provider_says() -> None:
@@ -193,7 +223,7 @@ def test_a_usage_limit_closes_the_model_for_as_long_as_the_provider_says() -> No
 def test_a_429_is_left_at_once_whatever_money_it_is_about() -> None:
     message = "This request would exceed your account's monthly spend limit"
 
-    assert action_for(kind(message, 429), {}) == "fallback"
+    assert is_left_at_once(classify(api_error(message, 429), NOW))
 
 
 def test_a_message_inside_the_error_goes_before_one_around_it() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallback_plugin.events import HostError
-from fallback_plugin.fallback.classify import MAX_TEXT, classify
+from fallback_plugin.fallback.classify import classify
+from fallback_plugin.fallback.evidence import MAX_TEXT
 from fallback_plugin.settings import FAILURE_KINDS, Rule
 from fallback_plugin.wire.error import read_error
 from tests.fallback.failures import NOW, api_error, kind, retry

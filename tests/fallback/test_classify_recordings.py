@@ -51,9 +51,9 @@ def recorded_failures(name: str) -> Iterator[Failure]:
         ("error-first", "rate_limit"),
         ("error-mid", "overload"),
         ("filter", "content_policy"),
-        ("timeout-hang", "timeout"),
-        ("timeout-hang-after-headers", "timeout"),
-        ("timeout-hang-mid", "timeout"),
+        ("timeout-hang", "transport"),
+        ("timeout-hang-after-headers", "transport"),
+        ("timeout-hang-mid", "transport"),
     ],
 )
 def test_all_signals_of_a_recorded_failure_are_of_one_kind(recording: str, expected: FailureKind) -> None:

@@ -38,8 +38,8 @@ def test_a_rate_limit_is_answered_by_abort_then_prompt_then_two_toasts() -> None
     stage.fail_over("msg_3", A)
     assert stage.asked == [A]
     assert [toast.message for toast in stage.toasts] == [
-        "fake/primary: rate limited. Trying fake/a …",
-        "Now on fake/a.",
+        "fake/primary: rate limited. Trying spare/a …",
+        "Now on spare/a.",
     ]
 
 
@@ -84,9 +84,9 @@ def test_the_replay_carries_everything_the_host_would_reset() -> None:
 
 
 def test_the_variant_of_the_chain_entry_is_asked_for() -> None:
-    stage = on_retry(stage_with(chain=("fake/a:high",)))
+    stage = on_retry(stage_with(chain=("spare/a:high",)))
     stage.aborted()
-    assert stage.asked == [ModelRef("fake", "a", "high")]
+    assert stage.asked == [ModelRef("spare", "a", "high")]
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404, 429, 500, 502, 503, 504, 529])
@@ -132,8 +132,8 @@ def test_an_unknown_text_is_left_to_the_hosts_first_retry() -> None:
 def test_an_agents_own_chain_goes_before_the_global_one() -> None:
     made = Settings.model_validate(
         {
-            "fallback": {"fallback_models": ["fake/a"], "first_token_timeout": 0},
-            "agents": {"plan": {"fallback_models": ["fake/b"]}},
+            "fallback": {"fallback_models": ["spare/a"], "first_token_timeout": 0},
+            "agents": {"plan": {"fallback_models": ["third/b"]}},
         }
     )
     stage = Stage(Engine(made))
@@ -177,12 +177,12 @@ def test_the_hosts_own_retry_delays_do_not_lengthen_the_cooldown() -> None:
 
 
 def test_the_exhaustion_toast_names_each_reason_and_what_opens_first() -> None:
-    stage = on_retry(stage_with(chain=("fake/a",)))
+    stage = on_retry(stage_with(chain=("spare/a",)))
     stage.fail_over("msg_3", A)
     stage.error(api_error(401))
     said = stage.toasts[-1]
     assert said.title == "All fallbacks exhausted"
-    assert said.message.splitlines()[:2] == ["fake/primary: rate limited", "fake/a: refused the key (401)"]
+    assert said.message.splitlines()[:2] == ["fake/primary: rate limited", "spare/a: refused the key (401)"]
     assert "First to open: fake/primary at " in said.message
 
 
@@ -201,7 +201,7 @@ def test_a_model_that_does_not_exist_is_left_for_the_next() -> None:
     stage.aborted()
     stage.accepted()
     stage.user("msg_1", A)
-    for text in ("Model not found: fake/a.", "ProviderModelNotFoundError: Model not found: fake/a.\n at …"):
+    for text in ("Model not found: spare/a.", "ProviderModelNotFoundError: Model not found: spare/a.\n at …"):
         stage.error({"name": "UnknownError", "data": {"message": text}})
     stage.aborted()
     assert stage.asked == [A, B]
@@ -865,7 +865,7 @@ class TestHostCalls:
         stage.answer("msg_10", A, parent="msg_9")
         stage.content("msg_10")
         assert stage.state.turn is turn
-        assert stage.toasts[-1].message == "Now on fake/a."
+        assert stage.toasts[-1].message == "Now on spare/a."
 
     def test_a_model_the_host_refuses_in_every_form_is_left_for_the_next(self) -> None:
         stage = on_retry(Stage())

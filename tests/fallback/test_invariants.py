@@ -60,7 +60,7 @@ class FallbackMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         made = chain_settings(
-            chain=("fake/a", "fake/b", "fake/c"),
+            chain=("spare/a", "third/b", "fake/c"),
             max_attempts=MAX_ATTEMPTS,
             first_token_timeout="90s",
             stall_timeout="120s",

@@ -17,6 +17,7 @@ from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.wire.event import read_event
+from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 from tests.fallback.stage import PRIMARY, A, api_error, settings
@@ -49,6 +50,9 @@ class Host:
 
     async def messages(self, session_id: str) -> list[StoredMessage]:  # noqa: ARG002 -- the protocol's
         return list(self.history)
+
+    async def models(self) -> ModelCatalog:
+        return EVERYTHING
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.prompts.append(prompt)

@@ -26,11 +26,11 @@ from tests.fallback.stage import settings
 RECORDINGS: Final = Path(__file__).parents[1] / "opencode" / "recordings"
 TRACES: Final = Path(__file__).parents[1] / "opencode" / "host_traces.jsonl"
 
-A: Final = ModelRef("fake", "fallback-a")
+A: Final = ModelRef("spare", "fallback-a")
 
 
 def chain_settings() -> Settings:
-    return settings(chain=("fake/fallback-a", "fake/fallback-b"))
+    return settings(chain=("spare/fallback-a", "third/fallback-b"))
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -157,7 +157,7 @@ def test_the_prompt_runs_the_stored_turn_again_in_place(name: str) -> None:
         "messageID": user["id"],
         "parts": [],
         "agent": "build",
-        "model": {"providerID": "fake", "modelID": "fallback-a"},
+        "model": {"providerID": "spare", "modelID": "fallback-a"},
     }
 
 
@@ -197,7 +197,9 @@ HAND_MADE: Final = [
 
 @pytest.mark.parametrize("name", HAND_MADE)
 def test_a_switch_made_by_hand_is_followed_to_its_good_end(name: str) -> None:
-    player = Player(answer_at_once=False)
+    # The recorded fallback is of the failed one's provider: its key is taken for one of the model alone.
+    one_key_each = [{"pattern": "api key", "kind": "auth", "scope": "model"}]
+    player = Player(Engine(settings(chain=("fake/fallback-a",), rules=one_key_each)), answer_at_once=False)
     for line in lines(RECORDINGS / f"{name}.jsonl"):
         did = line.get("client", {})
         if "event" in line:
@@ -206,7 +208,7 @@ def test_a_switch_made_by_hand_is_followed_to_its_good_end(name: str) -> None:
             player.answer(effects.Abort, line["t"])
         elif did.get("did") == "response" and did["status"] == 204:
             player.answer(effects.Prompt, line["t"])
-    assert player.asked == [A]
+    assert player.asked == [ModelRef("fake", "fallback-a")]
     assert player.count(effects.Abort) == 1
     assert player.titles == ["Model fallback", "Model fallback"]
     assert player.decisions[-1] == "switched"

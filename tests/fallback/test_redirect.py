@@ -114,7 +114,7 @@ def test_when_the_fallback_in_use_cools_as_well_the_next_usable_one_is_taken() -
 
 
 def test_with_every_model_cooling_the_prompt_runs_where_it_was_sent() -> None:
-    stage = after_a_switch(chain=("fake/a",))
+    stage = after_a_switch(chain=("spare/a",))
     stage.user("msg_5", A)
     stage.answer("msg_6", A, parent="msg_5")
     stage.retry()

@@ -1,4 +1,5 @@
-"""What providers say when they fail, as tables: one row a rule.
+"""What providers say when they fail, as tables: one row a rule, with its source.
 
-Each table goes from the surest evidence to the weakest, and within a table the first row that matches wins.
+A table holds the rules for one family of failures, whoever the provider is: which of two families a text
+belongs to is decided by their order, the same for all. Within a table the first row that matches wins.
 """

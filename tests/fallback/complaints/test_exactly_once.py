@@ -81,9 +81,9 @@ def test_complaint_06_now_on_is_said_by_the_model_that_answers_and_not_at_dispat
     stage.content("msg_2")
     stage.user("msg_1", A)
     stage.answer("msg_3", A)
-    assert [toast.message for toast in stage.toasts] == ["fake/primary: rate limited. Trying fake/a …"]
+    assert [toast.message for toast in stage.toasts] == ["fake/primary: rate limited. Trying spare/a …"]
     stage.content("msg_3")
-    assert stage.toasts[-1].message == "Now on fake/a."
+    assert stage.toasts[-1].message == "Now on spare/a."
 
 
 def test_complaint_07_the_same_text_of_another_model_is_another_failure() -> None:
@@ -115,7 +115,7 @@ def test_complaint_09_one_retry_event_is_enough_and_its_wait_is_kept() -> None:
 
 
 def test_complaint_11_a_healthy_fallback_may_take_its_time() -> None:
-    stage = Stage(Engine(Settings.model_validate({"fallback": {"fallback_models": ["fake/a", "fake/b"]}})))
+    stage = Stage(Engine(Settings.model_validate({"fallback": {"fallback_models": ["spare/a", "third/b"]}})))
     stage.user()
     stage.answer("msg_2")
     stage.retry()

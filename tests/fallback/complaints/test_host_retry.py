@@ -109,7 +109,7 @@ def test_complaint_34_an_overflow_is_never_sent_to_another_model(error: dict[str
 
 
 def test_complaint_36_a_failing_compaction_has_the_chain_of_the_session_it_is_for() -> None:
-    chains = {"plan": {"fallback_models": ["fake/b"]}, "compaction": {"fallback_models": ["fake/c"]}}
+    chains = {"plan": {"fallback_models": ["third/b"]}, "compaction": {"fallback_models": ["fake/c"]}}
     made = Settings.model_validate({**settings().model_dump(), "agents": chains})
     stage = Stage(Engine(made))
     stage.user(agent="plan")

@@ -115,7 +115,7 @@ def test_a_turn_of_text_alone_is_sent_without_a_note_about_parts() -> None:
 
 
 def test_a_last_model_refused_in_every_form_leaves_nothing_behind() -> None:
-    stage = rate_limited(chain=("fake/a",))
+    stage = rate_limited(chain=("spare/a",))
     stage.aborted()
     stage.refused()
     read(stage, stored("text"))
@@ -196,9 +196,9 @@ def test_only_the_first_slash_divides_provider_and_model() -> None:
 
 
 def two_chains() -> Stage:
-    made = {"fallback": {"fallback_models": ["fake/a"], "first_token_timeout": 0}}
+    made = {"fallback": {"fallback_models": ["spare/a"], "first_token_timeout": 0}}
     return Stage(
-        Engine(Settings.model_validate({**made, "agents": {"plan": {"fallback_models": ["fake/b"]}}}))
+        Engine(Settings.model_validate({**made, "agents": {"plan": {"fallback_models": ["third/b"]}}}))
     )
 
 

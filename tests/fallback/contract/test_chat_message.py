@@ -155,9 +155,9 @@ def test_after_the_users_stop_their_next_message_still_avoids_the_cooling_primar
 
 
 def test_the_chain_of_the_messages_agent_counts() -> None:
-    made = {"fallback": {"fallback_models": ["fake/a"], "first_token_timeout": 0}}
+    made = {"fallback": {"fallback_models": ["spare/a"], "first_token_timeout": 0}}
     stage = Stage(
-        Engine(Settings.model_validate({**made, "agents": {"build": {"fallback_models": ["fake/b"]}}}))
+        Engine(Settings.model_validate({**made, "agents": {"build": {"fallback_models": ["third/b"]}}}))
     )
     stage.engine.closed[PRIMARY] = stage.now + COOLDOWN_S
     assert stage.choose(PRIMARY) == B

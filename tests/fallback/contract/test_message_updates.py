@@ -22,7 +22,7 @@ from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error
 from tests.fallback.turns import answered, answering, awaiting, end, fire, rate_limited, running
 
-NOW_ON_A = "Now on fake/a."
+NOW_ON_A = "Now on spare/a."
 
 
 def said(stage: Stage) -> list[str]:

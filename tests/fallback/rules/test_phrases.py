@@ -6,9 +6,8 @@ import pytest
 
 from fallback_plugin.events import HostError
 from fallback_plugin.fallback.classify import Failure, classify
-from fallback_plugin.fallback.policy import action_for
 from fallback_plugin.settings import FailureKind
-from tests.fallback.failures import NOW, retry
+from tests.fallback.failures import NOW, is_left_at_once, retry, verdict
 
 
 @pytest.mark.parametrize(
@@ -67,9 +66,9 @@ def test_a_bare_number_is_no_status(message: str) -> None:
         ("All accounts are under quota protection, account 3 included", "quota"),
         ("Key limit exceeded (total limit)", "quota"),
         ("The usage limit has been reached", "quota"),
-        ("Service Unavailable", "overload"),
+        ("Service Unavailable", "server"),
         ("The engine is currently overloaded, please try again later", "overload"),
-        ("Temporarily unavailable", "overload"),
+        ("The service is temporarily unavailable", "server"),
         ("Something went wrong. Please try again later.", "server"),
         ("Your credit balance is too low to access the API", "billing"),
         ("credit balance too low", "billing"),
@@ -117,7 +116,7 @@ def test_a_text_without_a_known_phrase_is_unknown(message: str) -> None:
 
 @pytest.mark.parametrize("message", ["TLS handshake failed", "ERR_SSL_PROTOCOL", "self-signed certificate"])
 def test_a_broken_trust_is_no_reason_to_ask_elsewhere(message: str) -> None:
-    assert action_for(retry(message).kind, {}) == "stop"
+    assert verdict(retry(message)).action == "no_fallback"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_texts_that_other_plugins_missed_leave_the_model(message: str, expected:
     failure = classify(HostError(name="UnknownError", message=message), NOW)
 
     assert failure.kind == expected
-    assert action_for(failure.kind, {}) == "fallback"
+    assert is_left_at_once(failure)
 
 
 def test_a_kind_does_not_depend_on_which_model_is_overloaded() -> None:

@@ -5,10 +5,9 @@ from typing import Final
 import pytest
 
 from fallback_plugin.fallback.classify import classify
-from fallback_plugin.fallback.policy import action_for
 from fallback_plugin.fallback.rules.statuses import STATUS_KINDS
 from fallback_plugin.settings import FailureKind
-from tests.fallback.failures import NOW, api_error, kind
+from tests.fallback.failures import NOW, api_error, is_left_at_once, kind, verdict
 
 STATUSES: Final[dict[int, FailureKind]] = {
     400: "bad_request",
@@ -16,7 +15,7 @@ STATUSES: Final[dict[int, FailureKind]] = {
     402: "billing",
     403: "auth",
     404: "model_not_found",
-    408: "timeout",
+    408: "transport",
     413: "overflow",
     415: "bad_request",
     422: "bad_request",
@@ -27,9 +26,9 @@ STATUSES: Final[dict[int, FailureKind]] = {
     498: "auth",
     500: "server",
     502: "server",
-    503: "overload",
-    504: "timeout",
-    524: "timeout",
+    503: "server",
+    504: "server",
+    524: "server",
     529: "overload",
 }
 
@@ -57,16 +56,12 @@ def test_a_status_that_is_no_failure_decides_nothing(status: int) -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 404, 429, 500, 502, 503, 504, 529])
 def test_the_model_is_left_for_every_status_another_model_may_not_give(status: int) -> None:
-    assert action_for(kind("whatever it says", status), {}) == "fallback"
+    assert is_left_at_once(classify(api_error("whatever it says", status), NOW))
 
 
 @pytest.mark.parametrize("status", [400, 415, 422])
 def test_a_refused_request_does_not_advance_the_chain(status: int) -> None:
-    assert action_for(kind("Invalid value for 'tools[0]'", status), {}) == "stop"
-
-
-def test_a_user_may_keep_an_auth_failure_from_advancing_the_chain() -> None:
-    assert action_for(kind("Unauthorized", 401), {"auth": "stop"}) == "stop"
+    assert verdict(classify(api_error("Invalid value for 'tools[0]'", status), NOW)).action == "no_fallback"
 
 
 def test_a_failure_carries_the_status_it_was_read_from() -> None:
