@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from fallback_plugin.events import StoredMessage
+from fallback_plugin.wire.model_catalog import ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
@@ -59,6 +60,10 @@ class HostCalls(Protocol):
 
     async def messages(self, session_id: str) -> list[StoredMessage]:
         """Return the session's history, oldest first."""
+        ...
+
+    async def models(self) -> ModelCatalog:
+        """Return the providers that are connected, their models, and what the host knows of these."""
         ...
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:

@@ -10,6 +10,7 @@ from fallback_plugin.fallback.effects import CloseModel, Effect, StartTimer, Sto
 from fallback_plugin.fallback.policy import Verdict, decide
 from fallback_plugin.fallback.reset_time import capped
 from fallback_plugin.fallback.session import Attempt, Session, Turn
+from fallback_plugin.fallback.shared_health import SessionHealth
 from fallback_plugin.fallback.state import Unfit
 from fallback_plugin.health.scope import closing_key, keys_of
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
@@ -74,22 +75,32 @@ class Context:
 
         return reason
 
+    def unfit_now(self, session: Session, health: SessionHealth) -> Unfit:
+        """Return the same test for a prompt that is on its way: a half-open model is taken at once."""
+        unfit = self.unfit(session)
+        return lambda model: unfit(model) or (None if health.may_ask(model) else "somebody else probes it")
+
     def toast(self, session: Session, toast: ToastBody, *, once: str | None = None) -> list[Effect]:
         """Return a toast, unless the person wants none; ``once`` names what all instances say but once."""
         if not self.settings.fallback.notify:
             return []
         return [Toast(session.id, toast, f"{session.id}/{once}" if once else None)]
 
+    def cooldown_s(self, model: ModelRef) -> float:
+        """Return how long a model is left alone when its provider does not say."""
+        own = self._own(model).cooldown
+        return self.settings.fallback.cooldown if own is None else own
+
     def usable_at(self, model: ModelRef, retry_after_s: float | None) -> float:
         """Return when a model that fails now may be asked again."""
-        own = self._own(model).cooldown
-        cooldown_s = self.settings.fallback.cooldown if own is None else own
-        return self.now + max(cooldown_s, capped(retry_after_s or 0.0))
+        return self.now + max(self.cooldown_s(model), capped(retry_after_s or 0.0))
 
-    def close(self, session: Session, model: ModelRef, until: float, kind: FailureKind) -> list[Effect]:
+    def close(self, session: Session, model: ModelRef, until: float, failure: Failure) -> list[Effect]:
         """Return the news for other sessions and processes that a model cools, if it is any to them."""
-        shared = kind in SHARED_KINDS and until > self.now
-        return [CloseModel(session.id, model, until, kind)] if shared else []
+        if failure.kind not in SHARED_KINDS or until <= self.now:
+            return []
+        base_s = self.cooldown_s(model)
+        return [CloseModel(session.id, model, failure.scope, until, failure.kind, base_s)]
 
     def first_token_timer(self, session: Session, attempt: Attempt) -> list[Effect]:
         """Return the timer that gives a model its time to begin; none if it is switched off."""

@@ -1,24 +1,32 @@
 """What the engine asks to be done, and what it is told of the outcome."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from fallback_plugin.events import StoredMessage
+from fallback_plugin.health.scope import Key, Scope
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind
 from fallback_plugin.wire import prompt, toast
+
+PROBED: Final = "somebody else probes it"
 
 TimerName: TypeAlias = Literal["first_token", "stall", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Take the lease on one failure; whoever else sees the same failure is refused."""
+    """Take the lease on one failure; whoever else sees the same failure is refused.
+
+    With ``probe`` the next model is half-open: if somebody else probes it, the outcome is `Failed` with
+    `PROBED` for a reason, and the lease is taken all the same.
+    """
 
     session_id: str
     attempt: int
     key: str
+    probe: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +72,26 @@ class DeleteMessage:
 
 @dataclass(frozen=True, slots=True)
 class CloseModel:
-    """Let everybody who shares our health know that a model cools until ``until``."""
+    """Let everybody who shares our health know that a model cools until ``until``, and what with it.
+
+    ``base_s`` is what is doubled with each failure in a row.
+    """
 
     session_id: str
     model: ModelRef
+    scope: Scope
     until: float
     reason: FailureKind
+    base_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """Let them know that a model has answered what it was asked at ``asked_at``."""
+
+    session_id: str
+    model: ModelRef
+    asked_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +147,7 @@ Effect: TypeAlias = (
     | Revert
     | DeleteMessage
     | CloseModel
+    | Reopen
     | Prompt
     | Toast
     | StartTimer

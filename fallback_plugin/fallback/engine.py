@@ -19,6 +19,7 @@ from fallback_plugin.fallback.effects import (
     FetchSession,
     Outcome,
     Record,
+    Reopen,
     TimerFired,
 )
 from fallback_plugin.fallback.follow import (
@@ -29,6 +30,7 @@ from fallback_plugin.fallback.follow import (
 )
 from fallback_plugin.fallback.redirect import choose_model
 from fallback_plugin.fallback.session import Attempt, Session
+from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.signals import Signals
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
@@ -45,17 +47,17 @@ SESSION_LIFE_S: Final = 30 * 60.0
 class Engine:
     """Decides for any number of sessions.
 
-    ``settings`` may be replaced at any time. ``closed`` is what all sessions share: the models that cool and
-    until when; its owner keeps it up to date. ``catalog`` is what the host says of its models.
+    ``settings`` may be replaced at any time, and so may ``health.view``, which all sessions share, and
+    ``catalog``, what the host says of its models.
     """
 
     def __init__(self, settings: Settings, *, host_kind: HostKind = "serve") -> None:
         self.settings = settings
         self.host_kind: HostKind = host_kind
-        self.closed: dict[ModelRef, float] = {}
+        self.health = SharedHealth()
         self.catalog: ModelCatalog = EVERYTHING
         self.switching = Switching()
-        self._signals = Signals(self.switching, self.closed)
+        self._signals = Signals(self.switching, self.health)
         self._sessions: dict[str, Session] = {}
 
     def session(self, session_id: str) -> Session | None:
@@ -114,9 +116,10 @@ class Engine:
             return None, []
         if session.state is None:
             wanted = request.model or request.resolved
-            if wanted is None or now >= self.closed.get(wanted, now):
+            health = SessionHealth(self.health, session.id)
+            if wanted is None or (health.closed_until(wanted) <= now and health.may_ask(wanted)):
                 return None, []
-            session.state = FallbackState.on(wanted, self.closed)
+            session.state = FallbackState.on(wanted, health)
         context = self._context(session, now, agent=request.agent)
         choice = choose_model(session, session.state, request, context)
         if not choice.recovered:
@@ -188,6 +191,8 @@ class Engine:
         attempt.silent = False
         first, attempt.answered = not attempt.answered, True
         effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
+        if first and not attempt.failed and self.health.half_open(attempt.model):
+            effects.append(Reopen(session.id, attempt.model, attempt.asked_at))
         retried = session.turn is not None and session.turn.asked_again > 0
         if first and attempt.dispatched and not attempt.failed and not retried:
             effects += context.toast(session, toasts.switched(attempt.model))

@@ -50,7 +50,7 @@ def begin_turn(session: Session, message: UserMessage, now: float) -> Turn:
         state.current, state.index = state.original, -1
     elif not same_model(message.model, state.current):
         model = message.model
-        session.state = FallbackState(model, model, usable_at=state.usable_at, closed=state.closed)
+        session.state = FallbackState(model, model, usable_at=state.usable_at, health=state.health)
     return turn
 
 
@@ -71,6 +71,7 @@ def follow_assistant_message(session: Session, message: AssistantMessage, now: f
     if message.id not in turn.steps:
         turn.steps[message.id] = attempt
         attempt.begin_step(message.id)
+        attempt.asked_at = message.created_at
     attempt.begun = True
     if message.tokens:
         session.tokens = 0 if turn.compacting else message.tokens

@@ -26,6 +26,7 @@ from fallback_plugin.events import (
     SessionStatus,
 )
 from fallback_plugin.fallback.effects import (
+    PROBED,
     Abort,
     Claim,
     CloseModel,
@@ -39,6 +40,7 @@ from fallback_plugin.fallback.effects import (
     Outcome,
     Prompt,
     Record,
+    Reopen,
     Revert,
     StartTimer,
     StopTimer,
@@ -48,6 +50,7 @@ from fallback_plugin.fallback.effects import (
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.health import HealthStore, MemoryHealth, SqliteHealth, default_file
+from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult, hookimpl
 from fallback_plugin.host_client import HostClient
 from fallback_plugin.model_ref import ModelRef
@@ -86,6 +89,7 @@ class FallbackPlugin:
         self._own_health = health is None
         self._health_file: Path | None = None
         self._holder = holder or uuid4().hex
+        self.engine.health.begin_probe = self._begin_probe
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._pruned_at = clock()
@@ -180,10 +184,7 @@ class FallbackPlugin:
         self._start(self.engine.finished(effect, outcome, self._clock()), effect.session_id, host)
 
     def _read_health(self) -> None:
-        closed = self._health.cooling(self._clock())
-        if closed != self.engine.closed:
-            self.engine.closed.clear()
-            self.engine.closed.update(closed)
+        self.engine.health.view = self._health.view(self._clock())
 
     def _start(self, effects: list[Effect], session_id: str, host: HostClient) -> None:
         for effect in effects:
@@ -197,18 +198,39 @@ class FallbackPlugin:
                     scope = self._timers[effect.session_id, effect.name] = anyio.CancelScope()
                     host.start_soon(self._run_timer, effect, scope, host)
                 case Claim():
-                    outcome = Done() if self._claim(effect.key) else Failed("another instance has it")
-                    self._finished(effect, outcome, host)
+                    self._finished(effect, self._claim_failure(effect), host)
                 case Toast(once=str() as key) if not self._claim(key):
                     log.debug("%s: another instance says it", session_id)
                 case CloseModel():
-                    self._health.close_model(
-                        effect.model, effect.until, reason=effect.reason, now=self._clock()
-                    )
+                    self._close(effect)
+                case Reopen():
+                    self._health.reopen(effect.model, asked_at=effect.asked_at)
                 case _:
                     host.start_soon(self._carry_out, effect, host)
         if session_id in self._waiting_for_idle and not self.engine.busy(session_id):
             self._waiting_for_idle.pop(session_id).set()
+
+    def _claim_failure(self, claim: Claim) -> Outcome:
+        if not self._claim(claim.key):
+            return Failed("another instance has it")
+        if claim.probe is None or self._begin_probe(claim.probe, claim.session_id):
+            return Done()
+        return Failed(PROBED)
+
+    def _begin_probe(self, key: Key, session_id: str) -> bool:
+        granted = self._health.begin_probe(key, session_id, self._clock(), ttl_s=LEASE_S)
+        self._read_health()
+        return granted
+
+    def _close(self, effect: CloseModel) -> None:
+        self._health.close(
+            effect.model,
+            effect.scope,
+            effect.until,
+            reason=effect.reason,
+            now=self._clock(),
+            base_s=effect.base_s,
+        )
 
     def _claim(self, key: str) -> bool:
         return self._health.claim(key, self._holder, self._clock(), ttl_s=LEASE_S)

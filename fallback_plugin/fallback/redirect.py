@@ -38,7 +38,7 @@ def choose_model(session: Session, state: FallbackState, request: PromptRequest,
         state.index = -1
         state.begin_turn()
         cools_until = state.usable_at.get(state.current, now)
-        unfit = context.unfit(session)
+        unfit = context.unfit_now(session, state.health)
         planned = state.prepare(context.chain, now, max_attempts=1, usable_at=cools_until, unfit=unfit)
         if not isinstance(planned, Plan):
             state.restore(before)

@@ -52,6 +52,7 @@ class Attempt:
         tools_running: parts of the tools that run now.
         retrying: the host waits to ask the model again.
         answered: some step has produced content.
+        asked_at: when the model was asked for the present step.
     """
 
     number: int
@@ -67,6 +68,7 @@ class Attempt:
     retrying: bool = False
     answered: bool = False
     failed: bool = False
+    asked_at: float = 0.0
 
     def begin_step(self, message_id: str) -> None:
         """Take in that the model was asked for a new step."""

@@ -1,6 +1,5 @@
 """The signs of a failure, and of the user's stop: each is judged once and handed on to a switch."""
 
-from collections.abc import Mapping
 from math import inf
 from typing import Final
 
@@ -12,9 +11,9 @@ from fallback_plugin.fallback.effects import Abort, Effect, FetchMessages, Recor
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.policy import Verdict
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
+from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
-from fallback_plugin.model_ref import ModelRef
 
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
@@ -25,9 +24,9 @@ EMPTY: Final = Failure(kind="empty_response", evidence="finish:stop without text
 class Signals:
     """Judges what a host shows of its runs."""
 
-    def __init__(self, switching: Switching, closed: Mapping[ModelRef, float]) -> None:
+    def __init__(self, switching: Switching, health: SharedHealth) -> None:
         self._switching = switching
-        self._closed = closed
+        self._health = health
 
     def user_message(self, session: Session, message: UserMessage, context: Context) -> list[Effect]:
         """See a finished turn's message published once more: nothing of it is left to come."""
@@ -231,7 +230,7 @@ class Signals:
         if not context.chain:
             return self._no_chain(session, attempt, failure, context)
         if session.state is None:
-            session.state = FallbackState.on(attempt.model, self._closed)
+            session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
         if again:
             return self._ask_again(session, turn, failure, context, run=run)
         return self._switching.begin(session, turn, failure, context, run=run)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from fallback_plugin.fallback.shared_health import ALL_OPEN, SessionHealth
 from fallback_plugin.model_ref import ModelRef
 
 Unfit: TypeAlias = Callable[[ModelRef], str | None]
@@ -77,7 +78,7 @@ class FallbackState:
         current: what the session runs on.
         index: place of ``current`` on the chain, -1 for the primary.
         usable_at: when each model that failed here may be asked again.
-        closed: the same for all sessions, from whoever shares it; never changed here.
+        health: the same for all sessions, from whoever shares it; never changed here.
         attempts: advances since the turn began.
         pending: a model that was chosen and whose dispatch is not confirmed.
     """
@@ -88,12 +89,12 @@ class FallbackState:
     usable_at: dict[ModelRef, float] = field(default_factory=dict)
     attempts: int = 0
     pending: ModelRef | None = None
-    closed: Mapping[ModelRef, float] = field(default_factory=dict)
+    health: SessionHealth = ALL_OPEN
 
     @classmethod
-    def on(cls, model: ModelRef, closed: Mapping[ModelRef, float] | None = None) -> "FallbackState":
+    def on(cls, model: ModelRef, health: SessionHealth = ALL_OPEN) -> "FallbackState":
         """Start on a primary."""
-        return cls(original=model, current=model, closed={} if closed is None else closed)
+        return cls(original=model, current=model, health=health)
 
     def cooling(self, model: ModelRef, now: float) -> bool:
         """Tell whether a model failed and its cooldown has not ended; at its very end it is usable."""
@@ -101,7 +102,7 @@ class FallbackState:
 
     def usable_from(self, model: ModelRef, now: float) -> float:
         """Return when a model may be asked: ``now`` or later."""
-        return max(now, self.usable_at.get(model, now), self.closed.get(model, now))
+        return max(now, self.usable_at.get(model, now), self.health.closed_until(model))
 
     def obstacle(self, model: ModelRef, now: float, unfit: Unfit = any_model) -> PassedOver | None:
         """Say why a candidate is not taken now, None if it can be."""
@@ -186,9 +187,11 @@ class FallbackState:
         """Go back to the primary if it is usable; what else failed keeps cooling.
 
         Returns:
-            False, with nothing changed, on the primary already or while it cools.
+            False, with nothing changed, on the primary already, or while it cools or somebody else probes it.
         """
         if self.current == self.original or self.cooling(self.original, now):
+            return False
+        if not self.health.may_ask(self.original):
             return False
         self.current = self.original
         self.index = -1

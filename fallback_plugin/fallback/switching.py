@@ -14,6 +14,7 @@ from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import SETTLE_S, Context
 from fallback_plugin.fallback.effects import (
+    PROBED,
     Abort,
     Claim,
     DeleteMessage,
@@ -31,7 +32,7 @@ from fallback_plugin.fallback.effects import (
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Switch, Turn
-from fallback_plugin.fallback.state import Refusal
+from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
 from fallback_plugin.wire.prompt import Prompt as PromptBody
 
 
@@ -52,16 +53,10 @@ class Switching:
         usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True
-        max_attempts = context.settings.fallback.max_attempts
-        unfit = context.unfit(session, turn, failure)
-        plan = state.plan(context.chain, context.now, max_attempts=max_attempts, unfit=unfit)
-        if isinstance(plan, Refusal) and failure.kind == "overflow":
-            return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
+        plan = self._plan(session, turn, state, failure, context)
         if isinstance(plan, Refusal):
-            state.mark_failed(attempt.model, usable_at=usable_at)
-            closed = context.close(session, attempt.model, usable_at, failure.kind)
-            return [*closed, *self._exhausted(session, turn, plan, context)]
-        return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run))
+            return self._refused(session, turn, failure, plan, context)
+        return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run), state)
 
     def begin_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
@@ -71,16 +66,59 @@ class Switching:
         if state is None or state.current != attempt.model:
             return []
         attempt.failed = True
-        return self._claim(session, turn, Switch(turn, state.again(), failure, attempt, context.now, run))
+        switch = Switch(turn, state.again(), failure, attempt, context.now, run)
+        return self._claim(session, turn, switch, state)
 
-    def _claim(self, session: Session, turn: Turn, switch: Switch) -> list[Effect]:
+    def _plan(
+        self, session: Session, turn: Turn, state: FallbackState, failure: Failure, context: Context
+    ) -> Planned:
+        max_attempts = context.settings.fallback.max_attempts
+        unfit = context.unfit(session, turn, failure)
+        return state.plan(context.chain, context.now, max_attempts=max_attempts, unfit=unfit)
+
+    def _claim(self, session: Session, turn: Turn, switch: Switch, state: FallbackState) -> list[Effect]:
         attempt = switch.failed_attempt
         if not self.in_flight.claim(session.id):
             attempt.failed = False
             return []
         turn.running = True
         session.switch = switch
-        return [Claim(session.id, attempt.number, f"{session.id}/{turn.message_id}/{attempt.model}")]
+        return self._claim_failure(session, switch, state)
+
+    def _claim_failure(self, session: Session, switch: Switch, state: FallbackState) -> list[Effect]:
+        attempt = switch.failed_attempt
+        key = f"{session.id}/{switch.turn.message_id}/{attempt.model}"
+        return [Claim(session.id, attempt.number, key, state.health.shared.half_open(switch.plan.model))]
+
+    def _plan_anew(
+        self, session: Session, switch: Switch, state: FallbackState, context: Context
+    ) -> list[Effect]:
+        """Choose another model: the one that was chosen is being probed by somebody else."""
+        plan = self._plan(session, switch.turn, state, switch.failure, context)
+        if isinstance(plan, Refusal) or plan.model == switch.plan.model:
+            self.release(session)
+            refusal = plan if isinstance(plan, Refusal) else Refusal("exhausted")
+            return self._refused(session, switch.turn, switch.failure, refusal, context)
+        switch.plan = plan
+        return self._claim_failure(session, switch, state)
+
+    def _refused(
+        self,
+        session: Session,
+        turn: Turn,
+        failure: Failure,
+        refusal: Refusal,
+        context: Context,
+    ) -> list[Effect]:
+        """Take in that no model is left for the turn, whose present attempt has failed."""
+        attempt = turn.attempt
+        if failure.kind == "overflow":
+            return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
+        usable_at = context.usable_at(attempt.model, failure.retry_after_s)
+        if session.state:
+            session.state.mark_failed(attempt.model, usable_at=usable_at)
+        closed = context.close(session, attempt.model, usable_at, failure)
+        return [*closed, *self._exhausted(session, turn, refusal, context)]
 
     def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
         """Take the outcome of one step and return the next."""
@@ -118,7 +156,9 @@ class Switching:
             session.state.pending = None
 
     def _claimed(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
-        attempt = switch.failed_attempt
+        attempt, state = switch.failed_attempt, session.state
+        if state is not None and isinstance(outcome, Failed) and outcome.reason == PROBED:
+            return self._plan_anew(session, switch, state, context)
         if switch.run != "finished":
             session.ledger.open(attempt.number, context.now)
         if isinstance(outcome, Failed):
@@ -249,7 +289,7 @@ class Switching:
         if reason is not None:
             return [] if refused else self._unwanted(session, switch, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
-        effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure.kind)
+        effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
         effects.append(Record(session.id, "dispatched", f"{attempt.model}: {accepted}"))
         if attempt.step is None:
             session.handed_in = switch
@@ -273,7 +313,7 @@ class Switching:
             return [Prompt(session.id, attempt.number, body)]
         if session.state:
             session.state.commit(switch.plan, usable_at=switch.usable_at)
-        closed = context.close(session, switch.plan.failed, switch.usable_at, switch.failure.kind)
+        closed = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
         self.release(session)
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
         return [*closed, *self.begin(session, switch.turn, refused, context, run="over")]

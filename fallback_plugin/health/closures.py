@@ -1,53 +1,52 @@
-"""The models that are closed, as plain values in memory."""
+"""The records that are known, in memory."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
 
-from fallback_plugin.model_ref import ModelRef
-
-ALWAYS: Final = float("inf")
-NEVER: Final = -ALWAYS
+from fallback_plugin.health.closure import Closure, remembered
+from fallback_plugin.health.scope import Key
 
 
 class Closures:
-    """Until when each model is closed.
-
-    Asking again costs nothing as long as no model was closed or opened and no time has run out.
-    """
+    """The record of each key. What was handed out stays as it is: it is copied before the next change."""
 
     def __init__(self) -> None:
-        self._until: dict[ModelRef, float] = {}
-        self._view: Mapping[ModelRef, float] = MappingProxyType({})
-        self._view_from = self._view_until = ALWAYS
+        self._records: dict[Key, Closure] = {}
+        self._handed_out: Mapping[Key, Closure] | None = None
 
-    def __getitem__(self, model: ModelRef) -> float:
-        """Return until when a model is closed, `NEVER` for one that is not."""
-        return self._until.get(model, NEVER)
+    def get(self, key: Key) -> Closure | None:
+        """Return the record of a key, None if it is open."""
+        return self._records.get(key)
 
-    def close(self, model: ModelRef, until: float) -> None:
-        """Close a model; never for shorter than it is closed already."""
-        if until > self[model]:
-            self._until[model] = until
-            self._forget_view()
+    def put(self, key: Key, record: Closure | None) -> None:
+        """Write a key's record down, or strike it out."""
+        if record == self._records.get(key) and (
+            record is None or record.shared == self._records[key].shared
+        ):
+            return
+        self._make_own()
+        if record is None:
+            self._records.pop(key, None)
+        else:
+            self._records[key] = record
 
-    def open(self, model: ModelRef) -> None:
-        """Open a model."""
-        if self._until.pop(model, None) is not None:
-            self._forget_view()
-
-    def replace(self, until: Mapping[ModelRef, float]) -> None:
+    def replace(self, records: Mapping[Key, Closure]) -> None:
         """Forget what was known and take other knowledge in."""
-        self._until = dict(until)
-        self._forget_view()
+        self._records = dict(records)
+        self._handed_out = None
 
-    def at(self, now: float) -> Mapping[ModelRef, float]:
-        """Return those closed at ``now``, read-only."""
-        if not self._view_from <= now < self._view_until:
-            view = {model: until for model, until in self._until.items() if until > now}
-            self._view = MappingProxyType(view)
-            self._view_from, self._view_until = now, min(view.values(), default=ALWAYS)
-        return self._view
+    def forget(self, now: float) -> None:
+        """Strike out what is too old to say anything."""
+        if not all(remembered(record, now) for record in self._records.values()):
+            self.replace({key: record for key, record in self._records.items() if remembered(record, now)})
 
-    def _forget_view(self) -> None:
-        self._view_from = self._view_until = ALWAYS
+    def all(self) -> Mapping[Key, Closure]:
+        """Return all records, read-only: the same object again as long as nothing changed."""
+        if self._handed_out is None:
+            self._handed_out = MappingProxyType(self._records)
+        return self._handed_out
+
+    def _make_own(self) -> None:
+        if self._handed_out is not None:
+            self._records = dict(self._records)
+            self._handed_out = None

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fallback_plugin.health.closures import NEVER, Closures
-from fallback_plugin.health.store import HealthStore
-from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.health.closure import NEVER, Closure
+from fallback_plugin.health.closures import Closures
+from fallback_plugin.health.scope import Key
+from fallback_plugin.health.store import LocalHealth, Move
+from fallback_plugin.health.view import HealthView
 
 SWEEP_EVERY_S: Final = 60.0
-"""How often expired leases are thrown away."""
+"""How often expired leases and forgotten records are thrown away."""
 
 
-class MemoryHealth(HealthStore):
+class MemoryHealth(LocalHealth):
     """Keeps everything in memory; ``closures`` is what is known of closed models at the start."""
 
     def __init__(self, closures: Closures | None = None) -> None:
@@ -19,30 +21,26 @@ class MemoryHealth(HealthStore):
         self._leases: dict[str, tuple[str, float]] = {}
         self._next_sweep = NEVER
 
-    def cooling(self, now: float) -> Mapping[ModelRef, float]:
-        """Return the models that are closed at ``now``, each with the time at which it opens again."""
-        return self._closures.at(now)
+    def view(self, now: float) -> HealthView:
+        """Return what is closed at ``now``."""
+        return HealthView(now, self._closures.all())
 
-    def close_model(
-        self,
-        model: ModelRef,
-        until: float,
-        *,
-        reason: str,  # noqa: ARG002 -- nobody looks into the records of a process
-        now: float,
-    ) -> None:
-        """Close a model until ``until``; one that is closed for longer already stays as it is."""
-        if until > now:
-            self._closures.close(model, until)
+    def change(self, key: Key, move: Move) -> Closure | None:
+        """Carry a move of a key's record out and return the outcome."""
+        after = move(self._closures.get(key))
+        self._closures.put(key, after)
+        return after
 
-    def open_model(self, model: ModelRef) -> None:
-        """Open a model again, whatever time it was closed for."""
-        self._closures.open(model)
+    def take_in(self, records: Mapping[Key, Closure | None]) -> None:
+        """Write records down as they come."""
+        for key, record in records.items():
+            self._closures.put(key, record)
 
     def claim(self, key: str, holder: str, now: float, *, ttl_s: float) -> bool:
         """Take the lease ``key`` for ``ttl_s`` seconds and tell whether ``holder`` has it now."""
         if now >= self._next_sweep:
             self._leases = {key: lease for key, lease in self._leases.items() if lease[1] > now}
+            self._closures.forget(now)
             self._next_sweep = now + SWEEP_EVERY_S
         owner, expires_at = self._leases.get(key, (holder, now))
         if owner != holder and expires_at > now:

@@ -5,12 +5,15 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from fallback_plugin.health.closure import FORGOTTEN_AFTER_S, Closure, Probe, storable
+from fallback_plugin.health.scope import Key
+from fallback_plugin.health.store import Move
+from fallback_plugin.health.text import key_text, read_key
 from fallback_plugin.health.trouble import HealthFileError
-from fallback_plugin.model_ref import ModelRef
 
 APPLICATION_ID: Final = 0x46424B48
 """Stands in the file's header and tells our files from those of other programs."""
@@ -26,11 +29,23 @@ MIGRATIONS: Final = (
       key TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, expires_at REAL NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE closures (
+      key TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL, reason TEXT NOT NULL, failures INTEGER NOT NULL,
+      closed_at REAL NOT NULL, probe_holder TEXT, probe_until REAL, shared INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    INSERT INTO closures
+      SELECT model_key(provider, model, variant), until, reason, 1, closed_at, NULL, NULL, 0 FROM closed;
+    DROP TABLE closed;
+    """,
 )
 """The n-th takes a file from version n to n + 1; a file's version stands in ``PRAGMA user_version``.
 
-A release that changes the tables appends one and leaves the others as they are.
+A release that changes the tables appends one and leaves the others as they are. ``model_key`` gives the text
+of a model's key.
 """
+
+_COLUMNS: Final = "until, reason, failures, closed_at, probe_holder, probe_until, shared"
 
 _RETRY_S: Final = 0.001
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -57,8 +72,10 @@ class Records:
         self._connection = connection
 
     @classmethod
-    def open(cls, file: Path, *, timeout_s: float) -> tuple[Self, Path | None]:
+    def open(cls, file: Path, *, timeout_s: float, any_thread: bool = False) -> tuple[Self, Path | None]:
         """Open the file, made first if there is none, and wait for others no longer than ``timeout_s``.
+
+        With ``any_thread``, threads that take turns may use it.
 
         A damaged file is renamed and a new one begun; the second value is then its new name. Processes open
         in turn, so that two that find the same damage do not rename each other's new file.
@@ -67,40 +84,41 @@ class Records:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _in_turn(file, timeout_s):
                 try:
-                    return cls(file, _connected(file, timeout_s)), None
+                    return cls(file, _connected(file, timeout_s, any_thread=any_thread)), None
                 except HealthFileError as error:
                     if not error.damaged:
                         raise
                 aside = _set_aside(file)
-                return cls(file, _connected(file, timeout_s)), aside
+                return cls(file, _connected(file, timeout_s, any_thread=any_thread)), aside
 
     def revision(self) -> int:
         """Return a number that changes when another connection has changed the file, and only then."""
         with _explained(self._file):
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
-    def closed(self) -> dict[ModelRef, float]:
-        """Return every closed model and until when, those of the past included."""
+    def closures(self) -> dict[Key, Closure]:
+        """Return every record, those of the past included."""
         with _explained(self._file):
-            rows = self._connection.execute("SELECT provider, model, variant, until FROM closed").fetchall()
-        return {ModelRef(provider, model, variant or None): until for provider, model, variant, until in rows}
+            rows = self._connection.execute(f"SELECT key, {_COLUMNS} FROM closures").fetchall()  # noqa: S608
+        found = ((read_key(text), columns) for text, *columns in rows)
+        return {key: _record(columns) for key, columns in found if key is not None}
 
-    def close(self, model: ModelRef, until: float, *, reason: str, now: float) -> None:
-        """Write down a closed model unless it is closed for longer."""
-        with _explained(self._file):
-            self._connection.execute(
-                "INSERT INTO closed VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-                " SET until = excluded.until, reason = excluded.reason, closed_at = excluded.closed_at"
-                " WHERE excluded.until > until",
-                (*_key(model), until, _storable(reason), now),
-            )
+    def change(self, key: Key, move: Move) -> Closure | None:
+        """Carry a move of a key's record out and return the outcome."""
+        with _explained(self._file), self._transaction():
+            row = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM closures WHERE key = ?",  # noqa: S608 -- a constant
+                (key_text(key),),
+            ).fetchone()
+            after = move(_record(row) if row else None)
+            self._put(key, after)
+        return after
 
-    def open_model(self, model: ModelRef) -> None:
-        """Strike a closed model out."""
-        with _explained(self._file):
-            self._connection.execute(
-                "DELETE FROM closed WHERE provider = ? AND model = ? AND variant = ?", _key(model)
-            )
+    def take_in(self, records: Mapping[Key, Closure | None]) -> None:
+        """Write records down as they come, None for a key that is open."""
+        with _explained(self._file), self._transaction():
+            for key, record in records.items():
+                self._put(key, record)
 
     def claim(self, key: str, holder: str, now: float, *, expires_at: float) -> bool:
         """Write down a lease unless another holder has it, and tell whether it was written."""
@@ -109,26 +127,65 @@ class Records:
                 "INSERT INTO leases VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
                 " SET holder = excluded.holder, expires_at = excluded.expires_at"
                 " WHERE expires_at <= ?4 OR holder = excluded.holder",
-                (_storable(key), _storable(holder), expires_at, now),
+                (storable(key), storable(holder), expires_at, now),
             )
         return done.rowcount == 1
 
     def sweep(self, now: float) -> None:
-        """Throw expired leases away."""
+        """Throw expired leases and forgotten records away."""
         with _explained(self._file):
             self._connection.execute("DELETE FROM leases WHERE expires_at <= ?", (now,))
+            self._connection.execute("DELETE FROM closures WHERE until <= ?", (now - FORGOTTEN_AFTER_S,))
 
     def shut(self) -> None:
         """Close the file."""
         with _explained(self._file):
             self._connection.close()
 
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.rollback()
+            raise
 
-def _connected(file: Path, timeout_s: float) -> sqlite3.Connection:
+    def _put(self, key: Key, record: Closure | None) -> None:
+        if record is None:
+            self._connection.execute("DELETE FROM closures WHERE key = ?", (key_text(key),))
+            return
+        probe = record.probe
+        self._connection.execute(
+            "INSERT OR REPLACE INTO closures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                key_text(key),
+                record.until,
+                record.reason,
+                record.failures,
+                record.closed_at,
+                probe.holder if probe else None,
+                probe.until if probe else None,
+                record.shared,
+            ),
+        )
+
+
+def _record(columns: Sequence[Any]) -> Closure:
+    until, reason, failures, closed_at, holder, probe_until, shared = columns
+    probe = Probe(holder, probe_until) if holder is not None else None
+    return Closure(until, reason, failures, closed_at, probe, bool(shared))
+
+
+def _connected(file: Path, timeout_s: float, *, any_thread: bool) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):
         # Only ever a new file: closing a second descriptor of a file would release SQLite's locks on it.
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    connection = sqlite3.connect(file, timeout=timeout_s, isolation_level=None)
+    connection = sqlite3.connect(
+        file, timeout=timeout_s, isolation_level=None, check_same_thread=not any_thread
+    )
     try:
         with _explained(file):
             _prepare(connection, file)
@@ -166,6 +223,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     version = _number(connection, "user_version")
     if version == len(MIGRATIONS):
         return
+    connection.create_function("model_key", 3, _model_key, deterministic=True)
     steps = "".join(MIGRATIONS[version:])
     try:
         connection.executescript(
@@ -176,6 +234,10 @@ def _migrate(connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.rollback()
         raise
+
+
+def _model_key(provider: str, model: str, variant: str) -> str:
+    return key_text(Key("model", provider, model, variant))
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -239,12 +301,3 @@ def _is_damage(error: sqlite3.Error) -> bool:
 def _primary_code(error: sqlite3.Error) -> int:
     """Return SQLite's result code without its extension, 0 for an error of Python's own."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _key(model: ModelRef) -> tuple[str, str, str]:
-    return _storable(model.provider), _storable(model.model), _storable(model.variant or "")
-
-
-def _storable(text: str) -> str:
-    """Return a text that SQLite takes: half a surrogate pair, which JSON may bring, has no UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from fallback_plugin.health.closures import NEVER, Closures
+from fallback_plugin.health.closure import NEVER, Closure
+from fallback_plugin.health.closures import Closures
 from fallback_plugin.health.memory import SWEEP_EVERY_S, MemoryHealth
-from fallback_plugin.health.store import HealthStore
+from fallback_plugin.health.scope import Key
+from fallback_plugin.health.store import LocalHealth, Move
 from fallback_plugin.health.trouble import HealthFileError
-from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.health.view import HealthView
 
 if TYPE_CHECKING:
     from fallback_plugin.health.records import Records
@@ -19,20 +21,27 @@ BUSY_TIMEOUT_S: Final = 0.05
 AnswerT = TypeVar("AnswerT")
 
 
-class SqliteHealth(HealthStore):
+class SqliteHealth(LocalHealth):
     """Keeps everything in ``file``, which is opened when it is first needed.
 
     When the file cannot be used (locked for long, full disk, read-only, written by a newer release), the
     store goes on in memory with what it knows and tells ``on_trouble`` once. A damaged file is renamed and a
-    new one begun, which ``on_trouble`` is told as well. Belongs to the thread of its first call.
+    new one begun, which ``on_trouble`` is told as well. Belongs to the thread of its first call, unless
+    ``any_thread`` says that threads take turns.
     """
 
     def __init__(
-        self, file: Path, *, on_trouble: Callable[[str], None], busy_timeout_s: float = BUSY_TIMEOUT_S
+        self,
+        file: Path,
+        *,
+        on_trouble: Callable[[str], None],
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        any_thread: bool = False,
     ) -> None:
         self._file = file
         self._on_trouble = on_trouble
         self._busy_timeout_s = busy_timeout_s
+        self._any_thread = any_thread
         self._closures = Closures()
         # Knows what this process was granted, so that losing the file does not grant it once more.
         self._memory = MemoryHealth(self._closures)
@@ -42,31 +51,26 @@ class SqliteHealth(HealthStore):
         self._revision: int | None = None
         self._next_sweep = NEVER
 
-    def cooling(self, now: float) -> Mapping[ModelRef, float]:
-        """Return the models that are closed at ``now``, each with the time at which it opens again."""
-        return self._with_file(
-            lambda records: self._known(records).at(now), lambda: self._memory.cooling(now)
-        )
+    def view(self, now: float) -> HealthView:
+        """Return what is closed at ``now``; the file is read again only when another process changed it."""
+        self._with_file(self._known, lambda: self._closures)
+        return HealthView(now, self._closures.all())
 
-    def close_model(self, model: ModelRef, until: float, *, reason: str, now: float) -> None:
-        """Close a model until ``until``; one that is closed for longer already stays as it is."""
+    def change(self, key: Key, move: Move) -> Closure | None:
+        """Carry a move of a key's record out and return the outcome; what is no change is not written."""
 
-        def write(records: "Records") -> None:
-            if until > max(now, self._known(records)[model]):
-                records.close(model, until, reason=reason, now=now)
+        def write(records: "Records") -> Closure | None:
+            before = self._known(records).get(key)
+            return before if move(before) == before else records.change(key, move)
 
-        self._with_file(write, lambda: None)
-        self._memory.close_model(model, until, reason=reason, now=now)
+        after = self._with_file(write, lambda: move(self._closures.get(key)))
+        self._closures.put(key, after)
+        return after
 
-    def open_model(self, model: ModelRef) -> None:
-        """Open a model again, whatever time it was closed for."""
-
-        def write(records: "Records") -> None:
-            if self._known(records)[model] != NEVER:
-                records.open_model(model)
-
-        self._with_file(write, lambda: None)
-        self._memory.open_model(model)
+    def take_in(self, records: Mapping[Key, Closure | None]) -> None:
+        """Write records down as they come."""
+        self._with_file(lambda file: file.take_in(records), lambda: None)
+        self._memory.take_in(records)
 
     def claim(self, key: str, holder: str, now: float, *, ttl_s: float) -> bool:
         """Take the lease ``key`` for ``ttl_s`` seconds and tell whether ``holder`` has it now."""
@@ -74,6 +78,7 @@ class SqliteHealth(HealthStore):
         def write(records: "Records") -> bool:
             if now >= self._next_sweep:
                 records.sweep(now)
+                self._closures.forget(now)
                 self._next_sweep = now + SWEEP_EVERY_S
             granted = records.claim(key, holder, now, expires_at=now + ttl_s)
             if granted:
@@ -106,7 +111,9 @@ class SqliteHealth(HealthStore):
                 from fallback_plugin.health.records import Records  # noqa: PLC0415 -- not when a host starts
             except ImportError as error:
                 raise HealthFileError(f"this Python has no SQLite ({error}); use one that has it") from error
-            self._records, aside = Records.open(self._file, timeout_s=self._busy_timeout_s)
+            self._records, aside = Records.open(
+                self._file, timeout_s=self._busy_timeout_s, any_thread=self._any_thread
+            )
             self._revision = None
             if aside:
                 self._was_damaged = True
@@ -119,7 +126,7 @@ class SqliteHealth(HealthStore):
     def _known(self, records: "Records") -> Closures:
         revision = records.revision()
         if revision != self._revision:
-            self._closures.replace(records.closed())
+            self._closures.replace(records.closures())
             self._revision = revision
         return self._closures
 

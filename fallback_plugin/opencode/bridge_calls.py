@@ -10,6 +10,7 @@ from fallback_plugin.opencode.answers import FIRST_FAILURE, read_session, refusa
 from fallback_plugin.opencode.json_rpc import Peer
 from fallback_plugin.wire.fields import integer, optional_object
 from fallback_plugin.wire.message import read_history
+from fallback_plugin.wire.model_catalog import ModelCatalog, read_catalog
 from fallback_plugin.wire.prompt import Prompt, write_prompt
 from fallback_plugin.wire.toast import Toast, write_toast
 
@@ -19,6 +20,7 @@ DEADLINES_S: Final[Mapping[str, float]] = {
     "session.messages": 10.0,
     "session.revert": 10.0,
     "session.deleteMessage": 10.0,
+    "config.providers": 10.0,
     "session.get": 3.0,
     "tui.showToast": 3.0,
 }
@@ -58,6 +60,10 @@ class BridgeCalls:
     async def messages(self, session_id: str) -> list[StoredMessage]:
         """Return the session's history, oldest first."""
         return read_history((await self._call("session.messages", {"sessionID": session_id})).get("data"))
+
+    async def models(self) -> ModelCatalog:
+        """Return the connected providers and their models; the bridge file sends no more than the facts."""
+        return read_catalog((await self._call("config.providers", {})).get("data"))
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
         """Hand a prompt in; success means accepted, not that it runs."""

@@ -19,6 +19,7 @@ from fallback_plugin.opencode.event_stream import open_events
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import Json
 from fallback_plugin.wire.message import read_history
+from fallback_plugin.wire.model_catalog import ModelCatalog, read_catalog
 from fallback_plugin.wire.prompt import Prompt, write_prompt
 from fallback_plugin.wire.toast import Toast, write_toast
 
@@ -138,6 +139,10 @@ class OpenCodeHttpClient:
     async def messages(self, session_id: str) -> list[StoredMessage]:
         """Return the session's history, oldest first."""
         return read_history(await self._call("GET", _path(session_id, "message"), self._deadlines.history_s))
+
+    async def models(self) -> ModelCatalog:
+        """Return the connected providers, their models, and what the host knows of these."""
+        return read_catalog(await self._object("GET", "/config/providers", self._deadlines.boot_s))
 
     async def abort(self, session_id: str) -> Receipt:
         """Stop the session's run. The host answers once the run is over."""

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import HostCalls, HostKind, Receipt, SessionInfo
+from fallback_plugin.wire.model_catalog import ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
@@ -39,6 +40,10 @@ class PluginClient:
     async def messages(self, session_id: str) -> list[StoredMessage]:
         """Return the session's history, oldest first."""
         return await self._calls.messages(session_id)
+
+    async def models(self) -> ModelCatalog:
+        """Return the connected providers, their models, and what the host knows of these."""
+        return await self._calls.models()
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
         """Hand a prompt in."""

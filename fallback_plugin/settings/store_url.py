@@ -62,7 +62,8 @@ def _socket(parts: SplitResult) -> StoreUrl:
     number = next((one.removeprefix("db=") for one in parts.query.split("&") if one.startswith("db=")), "0")
     if not parts.path.startswith("/") or parts.path == "/" or parts.hostname or not _is_number(number):
         raise ValueError(f"the socket's absolute path or the database's number is wrong; {_HINT}")
-    return StoreUrl(f"unix://{parts.path}?db={number}", number, parts.geturl())
+    query = f"?{parts.query}" if parts.query else ""
+    return StoreUrl(f"unix://{parts.path}?db={number}", number, f"unix://{parts.netloc}{parts.path}{query}")
 
 
 def _is_number(text: str) -> bool:

@@ -44,6 +44,12 @@ def integer(source: Json, key: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def number(source: Json, key: str) -> float | None:
+    """Return a number field, None if it is absent or of another type."""
+    value = source.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def optional_object(source: Json, key: str) -> Json | None:
     """Return an object field, None if it is absent or of another type."""
     value = source.get(key)
@@ -52,5 +58,5 @@ def optional_object(source: Json, key: str) -> Json | None:
 
 def seconds(source: Json, key: str) -> float | None:
     """Return a time field, given in milliseconds since the epoch, in seconds."""
-    value = source.get(key)
-    return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else None
+    value = number(source, key)
+    return None if value is None else value / 1000

@@ -1,23 +1,39 @@
-"""What a host says of its models: ``GET /config/providers`` of OpenCode, cut down to what a choice needs."""
+"""What a host says of its models: ``GET /config/providers`` of OpenCode, cut down to what a choice needs.
+
+The host's own answer holds keys and options of the providers; nothing of that is kept.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.wire.fields import Json, integer, optional_object
+from fallback_plugin.wire.fields import Json, integer, number, optional_object
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """One model. None: the host does not say.
 
-    ``context_tokens`` is how large its context may grow; ``images`` and ``tools`` whether it takes them.
+    OpenCode writes 0 for a size or a price it does not know, so a model without a price may be free. Of
+    ``images`` and ``tools`` it always says something, and acts on it: a model of which nobody said that it
+    takes images gets none.
+
+    Attributes:
+        context_tokens: how large its context may grow.
+        output_tokens: how long one answer may get.
+        images: whether it takes images.
+        tools: whether it can call tools.
+        input_price: US dollars for a million tokens read.
+        output_price: US dollars for a million tokens written.
     """
 
     context_tokens: int | None = None
+    output_tokens: int | None = None
     images: bool | None = None
     tools: bool | None = None
+    input_price: float | None = None
+    output_price: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +62,13 @@ EVERYTHING: Final = ModelCatalog()
 
 
 def read_catalog(source: object) -> ModelCatalog:
-    """Read ``{providers: [{id, models: {id: {limit, capabilities}}}]}``; what makes no sense is left out."""
+    """Read a host's list of models, leaving out what makes no sense.
+
+    It is ``{providers: [{id, models: {name: {limit, capabilities, cost}}}]}``, where ``limit`` is ``{context,
+    input?, output}``, ``capabilities`` ``{toolcall, input: {image}}`` and ``cost`` ``{input, output}``.
+    """
     providers = source.get("providers") if isinstance(source, Mapping) else None
-    listed = [each for each in providers or () if isinstance(each, Mapping)]
+    listed = [each for each in providers if isinstance(each, Mapping)] if isinstance(providers, list) else []
     return ModelCatalog(
         {
             each["id"]: {
@@ -63,12 +83,18 @@ def read_catalog(source: object) -> ModelCatalog:
 
 
 def _facts(model: Json) -> ModelFacts:
-    capabilities = optional_object(model, "capabilities") or {}
-    window = integer(optional_object(model, "limit") or {}, "context")
+    limit, cost, capabilities = (
+        optional_object(model, key) or {} for key in ("limit", "cost", "capabilities")
+    )
+    # Some models read less than their context holds, so that an answer has room.
+    windows = [size for key in ("context", "input") if (size := integer(limit, key))]
     return ModelFacts(
-        context_tokens=window or None,
+        context_tokens=min(windows, default=None),
+        output_tokens=integer(limit, "output") or None,
         images=_yes_or_no(optional_object(capabilities, "input") or {}, "image"),
         tools=_yes_or_no(capabilities, "toolcall"),
+        input_price=number(cost, "input") or None,
+        output_price=number(cost, "output") or None,
     )
 
 

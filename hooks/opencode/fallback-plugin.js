@@ -45,8 +45,27 @@ const CALLS = {
   // The host's v1 client has no method for this one.
   "session.deleteMessage": ({ _client }, { sessionID, messageID }) =>
     _client.delete({ url: "/session/{id}/message/{messageID}", path: { id: sessionID, messageID } }),
+  "config.providers": async (client) => factsOnly(await client.config.providers()),
   "tui.showToast": (client, { body }) => client.tui.showToast({ body }),
 }
+
+// The host's list of models holds the providers' keys; of these nothing may leave it, and little else is needed.
+function factsOnly({ data, ...answer }) {
+  const providers = data?.providers?.map(({ id, models }) => ({ id, models: mapValues(models, facts) }))
+  return { ...answer, data: providers && { providers } }
+}
+
+function facts({ limit, capabilities, cost }) {
+  const { context, input, output } = limit ?? {}
+  return {
+    limit: { context, input, output },
+    capabilities: { toolcall: capabilities?.toolcall, input: { image: capabilities?.input?.image } },
+    cost: { input: cost?.input, output: cost?.output },
+  }
+}
+
+const mapValues = (table, change) =>
+  Object.fromEntries(Object.entries(table ?? {}).map(([key, value]) => [key, change(value)]))
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value)
 

@@ -5,9 +5,11 @@ from typing import Any, TypeVar
 
 from fallback_plugin.events import Event
 from fallback_plugin.fallback import effects
-from fallback_plugin.fallback.effects import Done, Effect, Failed, Outcome, TimerFired
+from fallback_plugin.fallback.effects import PROBED, Claim, Done, Effect, Failed, Outcome, TimerFired
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.session import Session
+from fallback_plugin.health import MemoryHealth
+from fallback_plugin.health.scope import Key, Scope
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
@@ -36,10 +38,12 @@ class Stage:
     now: float = 1_000_000.0
     effects: list[Effect] = field(default_factory=list)
     sequence: int = 0
+    health: MemoryHealth = field(default_factory=MemoryHealth)
     grants_leases: bool = True
     deletes: bool = True
 
     def tell(self, event: Event | TimerFired) -> list[Effect]:
+        self.look()
         return self.take(self.engine.handle(event, self.now))
 
     def take(self, new: list[Effect]) -> list[Effect]:
@@ -48,12 +52,37 @@ class Stage:
         self.effects += new
         for effect in new:
             if isinstance(effect, effects.Claim):
-                taken += self.finish(effect, Done() if self.grants_leases else Failed("another has it"))
+                taken += self.finish(effect, self.claimed(effect))
             elif isinstance(effect, effects.DeleteMessage):
                 taken += self.finish(effect, Done() if self.deletes else Failed("busy", 409))
             elif isinstance(effect, effects.CloseModel):
-                self.engine.closed[effect.model] = effect.until
+                self.close(effect.model, effect.until, scope=effect.scope, base_s=effect.base_s)
+            elif isinstance(effect, effects.Reopen):
+                self.health.reopen(effect.model, asked_at=effect.asked_at)
+                self.look()
         return taken
+
+    def claimed(self, claim: Claim) -> Outcome:
+        if not self.grants_leases:
+            return Failed("another has it")
+        probing = claim.probe is None or self.begin_probe(claim.probe, claim.session_id)
+        return Done() if probing else Failed(PROBED)
+
+    def close(self, model: ModelRef, until: float, *, scope: Scope = "model", base_s: float = 0) -> None:
+        """Close a model for all sessions."""
+        self.health.close(model, scope, until, reason="rate_limit", now=self.now, base_s=base_s)
+        self.look()
+
+    def look(self) -> None:
+        """Let the engine see what is closed now."""
+        self.engine.health.view = self.health.view(self.now)
+        self.engine.health.begin_probe = self.begin_probe
+
+    def begin_probe(self, key: Key, session_id: str) -> bool:
+        """Take a probe for a session, as the plugin does."""
+        granted = self.health.begin_probe(key, session_id, self.now, ttl_s=120)
+        self.look()
+        return granted
 
     def host(self, kind: str, **properties: Any) -> list[Effect]:
         self.sequence += 1
@@ -147,6 +176,7 @@ class Stage:
 
     def choose(self, model: ModelRef | None = PRIMARY, message: str | None = None) -> ModelRef | None:
         request = PromptRequest(session_id=self.session, message_id=message, agent="build", model=model)
+        self.look()
         chosen, new = self.engine.choose_model(request, self.now)
         self.effects += new
         return chosen

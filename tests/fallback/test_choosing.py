@@ -79,7 +79,7 @@ def test_a_paid_model_is_taken_only_with_consent(*, allowed: bool, taken: list[A
 def test_a_prompt_sent_elsewhere_passes_over_the_same_models() -> None:
     stage = Stage()
     stage.engine.catalog = listed(b={})
-    stage.engine.closed[PRIMARY] = stage.now + 60
+    stage.close(PRIMARY, stage.now + 60)
     assert stage.choose() == B
 
 

@@ -633,25 +633,25 @@ class TestSharedHealth:
 
     def test_a_new_session_starts_on_a_model_that_is_open(self) -> None:
         stage = Stage()
-        stage.engine.closed[PRIMARY] = stage.now + 60
+        stage.close(PRIMARY, stage.now + 60)
         assert stage.choose(PRIMARY) == A
 
     def test_so_does_one_whose_first_prompt_names_no_model(self) -> None:
         stage = Stage()
-        stage.engine.closed[PRIMARY] = stage.now + 60
+        stage.close(PRIMARY, stage.now + 60)
         request = PromptRequest(session_id="ses_1", agent="build", resolved=PRIMARY)
         assert stage.engine.choose_model(request, stage.now) == (A, [])
 
     def test_a_candidate_closed_elsewhere_is_passed_over(self) -> None:
         stage = Stage()
-        stage.engine.closed[A] = stage.now + 60
+        stage.close(A, stage.now + 60)
         on_retry(stage)
         stage.aborted()
         assert stage.asked == [B]
 
     def test_a_model_is_open_again_at_its_time(self) -> None:
         stage = Stage()
-        stage.engine.closed[PRIMARY] = stage.now
+        stage.close(PRIMARY, stage.now)
         assert stage.choose(PRIMARY) is None
 
 

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fallback_plugin.events import Event, MessageUpdated, UserMessage
 from fallback_plugin.fallback.effects import (
+    PROBED,
     Abort,
     Claim,
     CloseModel,
@@ -19,7 +20,9 @@ from fallback_plugin.fallback.effects import (
     Failed,
     FetchMessages,
     FetchSession,
+    Outcome,
     Prompt,
+    Reopen,
     Revert,
     StartTimer,
     StopTimer,
@@ -28,6 +31,7 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.health import MemoryHealth
+from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
@@ -102,11 +106,20 @@ class FallbackMachine(RuleBasedStateMachine):
                 case Abort() | FetchMessages() | FetchSession() | Revert() | DeleteMessage():
                     copy.calls.append(effect)
                 case Claim():
-                    outcome = Done() if self.claim(copy, effect.key) else Failed("another has it")
+                    outcome = self.claim_failure(copy, effect)
+                    self.look()
                     self.take(copy, copy.engine.finished(effect, outcome, self.now))
                 case CloseModel():
-                    for each in self.plugins:
-                        each.engine.closed[effect.model] = effect.until
+                    self.health.close(
+                        effect.model,
+                        effect.scope,
+                        effect.until,
+                        reason=effect.reason,
+                        now=self.now,
+                        base_s=effect.base_s,
+                    )
+                case Reopen():
+                    self.health.reopen(effect.model, asked_at=effect.asked_at)
                 case StartTimer():
                     copy.timers[effect.name] = effect
                 case StopTimer():
@@ -116,6 +129,19 @@ class FallbackMachine(RuleBasedStateMachine):
                 case Toast():
                     self.check_toast(effect)
 
+    def claim_failure(self, copy: Copy, claim: Claim) -> Outcome:
+        if not self.claim(copy, claim.key):
+            return Failed("another has it")
+        return Done() if claim.probe is None or self.probe(claim.probe, claim.session_id) else Failed(PROBED)
+
+    def probe(self, key: Key, session_id: str) -> bool:
+        return self.health.begin_probe(key, session_id, self.now, ttl_s=120)
+
+    def look(self) -> None:
+        for copy in self.plugins:
+            copy.engine.health.view = self.health.view(self.now)
+            copy.engine.health.begin_probe = self.probe
+
     def claim(self, copy: Copy, key: str) -> bool:
         return self.health.claim(key, str(copy.number), self.now, ttl_s=10_000)
 
@@ -124,6 +150,7 @@ class FallbackMachine(RuleBasedStateMachine):
         session = copy.engine.session(SESSION)
         assert session is not None
         assert session.state is not None
+        self.look()
         assert not session.state.cooling(prompt.body.model, self.now)
         assert not (self.stopped and not self.host.deliveries[copy.number]), "the person had stopped it"
         if prompt.body.message_id is not None:
@@ -160,6 +187,7 @@ class FallbackMachine(RuleBasedStateMachine):
         self.stopped = False
         self.in_this_turn = self.refused = 0
         for copy in self.plugins:
+            self.look()
             chosen, effects = copy.engine.choose_model(request, self.now)
             if chosen is not None:
                 runs_on = chosen
@@ -187,6 +215,7 @@ class FallbackMachine(RuleBasedStateMachine):
             self.deliver(copy)
 
     def deliver(self, copy: Copy) -> None:
+        self.look()
         news = self.host.deliveries[copy.number].popleft()
         if isinstance(news, Event):
             if isinstance(news, MessageUpdated) and isinstance(news.message, UserMessage):
@@ -225,6 +254,7 @@ class FallbackMachine(RuleBasedStateMachine):
         self.fire(copy, timer)
 
     def fire(self, copy: Copy, timer: StartTimer) -> None:
+        self.look()
         fired = TimerFired(timer.session_id, timer.name, timer.attempt)
         self.take(copy, copy.engine.handle(fired, self.now))
 
@@ -240,7 +270,7 @@ class FallbackMachine(RuleBasedStateMachine):
             self.lost += isinstance(call, Prompt)
         self.host.deliveries[copy.number].clear()
         self.plugins[-1] = Copy(copy.number, Engine(copy.engine.settings), known_turn=copy.known_turn)
-        self.plugins[-1].engine.closed.update(copy.engine.closed)
+        self.look()
 
     @rule(data=st.data())
     def everything_settles(self, data: st.DataObject) -> None:

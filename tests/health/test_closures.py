@@ -2,44 +2,60 @@ from typing import cast
 
 import pytest
 
-from fallback_plugin.health.closures import NEVER, Closures
-from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.health.closure import FORGOTTEN_AFTER_S, Closure
+from fallback_plugin.health.closures import Closures
+from fallback_plugin.health.scope import Key
 
-MODEL = ModelRef("openai", "gpt-5.1")
-OTHER = ModelRef("anthropic", "claude-opus-4-5")
+KEY = Key("model", "openai", "gpt-5.1")
+OTHER = Key("account", "anthropic")
+RECORD = Closure(10, "quota", 1, 0)
 
 
-def closed(until: dict[ModelRef, float]) -> Closures:
+def known() -> Closures:
     closures = Closures()
-    closures.replace(until)
+    closures.replace({KEY: RECORD, OTHER: RECORD})
     return closures
 
 
-def test_asking_again_gives_the_same_view_until_something_changes() -> None:
-    closures = closed({MODEL: 10, OTHER: 20})
-    view = closures.at(1)
+def test_asking_again_gives_the_same_records_until_something_changes() -> None:
+    closures = known()
+    before = closures.all()
 
-    assert closures.at(9.9) is view
-    assert closures.at(10) == {OTHER: 20}
+    closures.put(KEY, RECORD)
+    assert closures.all() is before
 
-
-def test_a_view_is_right_when_the_clock_is_set_back() -> None:
-    closures = closed({MODEL: 10})
-    assert closures.at(15) == {}
-
-    assert closures.at(5) == {MODEL: 10}
+    closures.put(KEY, None)
+    assert closures.all() == {OTHER: RECORD}
 
 
-def test_a_view_handed_out_does_not_change_and_cannot_be_changed() -> None:
-    closures = closed({MODEL: 10})
-    view = closures.at(1)
+def test_what_was_handed_out_does_not_change_and_cannot_be_changed() -> None:
+    closures = known()
+    handed_out = closures.all()
 
-    closures.open(MODEL)
+    closures.put(KEY, None)
+    closures.put(OTHER, Closure(20, "quota", 1, 0))
 
-    assert view == {MODEL: 10}
+    assert handed_out == {KEY: RECORD, OTHER: RECORD}
     with pytest.raises(TypeError):
-        cast("dict[ModelRef, float]", view)[OTHER] = 1
+        cast("dict[Key, Closure]", handed_out)[OTHER] = RECORD
 
 
-def test_a_model_that_is_not_closed_is_closed_until_never() -> None:
-    assert Closures()[MODEL] == NEVER
+def test_that_other_machines_know_a_record_is_written_down_too() -> None:
+    closures = known()
+
+    closures.put(KEY, Closure(10, "quota", 1, 0, shared=True))
+
+    assert closures.all()[KEY].shared
+
+
+def test_old_records_are_forgotten() -> None:
+    closures = known()
+    closures.put(KEY, Closure(11, "quota", 1, 0))
+
+    closures.forget(10 + FORGOTTEN_AFTER_S)
+
+    assert closures.all().keys() == {KEY}
+
+
+def test_a_key_that_is_not_closed_has_no_record() -> None:
+    assert Closures().get(KEY) is None

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fallback_plugin.health import records
+from fallback_plugin.health import SqliteHealth, records
+from fallback_plugin.health.closure import Closure
 from fallback_plugin.health.records import APPLICATION_ID, MIGRATIONS, Records
+from fallback_plugin.health.scope import Key
 from fallback_plugin.health.trouble import HealthFileError
-from fallback_plugin.model_ref import ModelRef
 
-MODEL = ModelRef("openai", "gpt-5.1", "high")
+KEY = Key("model", "openai", "gpt-5.1", "high")
+RECORD = Closure(60, "quota", 1, 1)
 
 
 def opened(file: Path) -> Records:
@@ -23,9 +25,19 @@ def file(tmp_path: Path) -> Path:
     """Return a file of this release with one closed model."""
     file = tmp_path / "health.sqlite3"
     now = opened(file)
-    now.close(MODEL, 60, reason="quota", now=1)
+    now.take_in({KEY: RECORD})
     now.shut()
     return file
+
+
+@pytest.fixture
+def first_release(tmp_path: Path) -> sqlite3.Connection:
+    """Return a file as the first release made it, open."""
+    connection = sqlite3.connect(tmp_path / "first.sqlite3", isolation_level=None)
+    connection.executescript(
+        f"{MIGRATIONS[0]} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"
+    )
+    return connection
 
 
 def header(file: Path) -> tuple[int, int]:
@@ -40,34 +52,58 @@ def test_a_file_says_whose_it_is_and_its_version(file: Path) -> None:
 
 
 def test_an_older_file_is_taken_along(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    later = "ALTER TABLE closed ADD COLUMN failures INTEGER NOT NULL DEFAULT 1;"
+    later = "ALTER TABLE closures ADD COLUMN note TEXT NOT NULL DEFAULT '';"
     monkeypatch.setattr(records, "MIGRATIONS", (*MIGRATIONS, later))
 
     migrated = opened(file)
 
-    assert migrated.closed() == {MODEL: 60}
+    assert migrated.closures() == {KEY: RECORD}
     assert header(file) == (APPLICATION_ID, len(MIGRATIONS) + 1)
     migrated.shut()
 
 
 def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = "DROP TABLE closed; SELECT nonsense;"
+    broken = "DROP TABLE closures; SELECT nonsense;"
     with monkeypatch.context() as patch:
         patch.setattr(records, "MIGRATIONS", (*MIGRATIONS, broken))
         with pytest.raises(HealthFileError, match="nonsense"):
             opened(file)
 
     unchanged = opened(file)
-    assert unchanged.closed() == {MODEL: 60}
+    assert unchanged.closures() == {KEY: RECORD}
     unchanged.shut()
 
 
-def test_a_time_that_another_process_lengthened_meanwhile_is_not_shortened(file: Path) -> None:
+@pytest.mark.parametrize("name", ["gpt-5.1", "é…💥", "a'b\"c\\d", "a\nb"])
+def test_what_the_first_release_closed_stays_closed(
+    tmp_path: Path, first_release: sqlite3.Connection, name: str
+) -> None:
+    with closing(first_release):
+        first_release.execute("INSERT INTO closed VALUES ('p', ?, '', 100, 'quota', 1)", (name,))
+        first_release.execute("INSERT INTO closed VALUES ('p', ?, 'high', 200, 'auth', 2)", (name,))
+        first_release.execute("INSERT INTO leases VALUES ('failure', 'a', 100)")
+
+    migrated = SqliteHealth(tmp_path / "first.sqlite3", on_trouble=pytest.fail)
+
+    assert migrated.view(50).entries() == (
+        (Key("model", "p", name), Closure(100, "quota", 1, 1)),
+        (Key("model", "p", name, "high"), Closure(200, "auth", 1, 2)),
+    )
+    assert not migrated.claim("failure", "b", 50, ttl_s=10)
+    assert header(tmp_path / "first.sqlite3") == (APPLICATION_ID, len(MIGRATIONS))
+    migrated.shut()
+
+
+def test_a_move_that_fails_leaves_the_file_as_it_was_and_usable(file: Path) -> None:
     now = opened(file)
 
-    now.close(MODEL, 30, reason="rate_limit", now=2)
+    def fail(_: Closure | None) -> None:
+        raise ZeroDivisionError
 
-    assert now.closed() == {MODEL: 60}
+    with pytest.raises(ZeroDivisionError):
+        now.change(KEY, fail)
+
+    assert now.change(KEY, lambda record: record) == RECORD
     now.shut()
 
 
@@ -76,7 +112,7 @@ def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
 
     begun = opened(tmp_path / "health.sqlite3")
 
-    assert begun.closed() == {}
+    assert begun.closures() == {}
     begun.shut()
 
 

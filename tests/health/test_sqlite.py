@@ -131,7 +131,7 @@ def test_of_two_stores_one_gets_the_lease(one: SqliteHealth, other: SqliteHealth
 def test_an_unchanged_file_is_not_read_again(one: SqliteHealth) -> None:
     one.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
 
-    assert one.cooling(NOW) is one.cooling(NOW + 1)
+    assert one.view(NOW).closures is one.view(NOW + 1).closures
 
 
 def test_of_two_processes_exactly_one_gets_each_lease(file: Path) -> None:
@@ -204,9 +204,9 @@ def test_shutting_leaves_one_file_that_holds_everything(file: Path, one: SqliteH
 
     assert list(file.parent.iterdir()) == [file]
     with closing(sqlite3.connect(file)) as reader:
-        assert reader.execute(
-            "SELECT provider, model, variant, until, reason, closed_at FROM closed"
-        ).fetchall() == [("openai", "gpt-5.1", "high", NOW + 60, "quota", NOW)]
+        assert reader.execute("SELECT key, until, reason, failures, closed_at FROM closures").fetchall() == [
+            ('["model","openai","gpt-5.1","high"]', NOW + 60, "quota", 1, NOW)
+        ]
 
 
 def test_a_call_after_shutting_does_not_open_the_file_again(file: Path, one: SqliteHealth) -> None:

@@ -88,6 +88,17 @@ class OpenCodeServer:
         """Stop a session's run, as a person's Escape does."""
         self._call("POST", f"/session/{session}/abort")
 
+    def reply_to_permission(self, request: str, reply: str) -> None:
+        """Answer a permission request as the person does: ``once``, ``always`` or ``reject``."""
+        self._call("POST", f"/permission/{request}/reply", {"reply": reply})
+
+    def reply_to_question(self, request: str, *labels: str) -> None:
+        """Answer a request of one question with these options, or reject it if none are given."""
+        if labels:
+            self._call("POST", f"/question/{request}/reply", {"answers": [labels]})
+        else:
+            self._call("POST", f"/question/{request}/reject")
+
     def messages(self, session: str) -> list[dict[str, Any]]:
         """Return a session's history as ``{info, parts}``, oldest first."""
         history: list[dict[str, Any]] = self._call("GET", f"/session/{session}/message")

@@ -34,6 +34,21 @@ WATCHER = """
 """
 
 
+COLLECTOR = """
+    import gc
+    from fallback_plugin import Toast, hookimpl
+
+    @hookimpl
+    async def host_started(host):
+        await host.toast(Toast(title="at start", message=f"collects {gc.isenabled()}"))
+
+    @hookimpl
+    async def session_idle(event, host):
+        kept = "much" if gc.get_freeze_count() > len(gc.get_objects()) else "little"
+        await host.toast(Toast(title="later", message=f"collects {gc.isenabled()}, leaves out {kept}"))
+"""
+
+
 def write_user_file(home: Path, text: str) -> None:
     file = home / "config" / "fallback-plugin" / "fallback.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,6 +90,19 @@ def test_the_handshake_comes_first_and_the_subscriptions_follow(bridge: BridgePr
         "questions": ["chat.message"],
         "sampled": {},
     }
+
+
+def test_garbage_is_looked_for_once_the_bridge_is_ready_and_not_in_what_its_start_made(
+    home: Path, bridge: BridgeProcess
+) -> None:
+    (home / "plugins" / "watcher.py").write_text(dedent(COLLECTOR))
+    bridge.greet()
+    assert bridge.toast() == "collects False"
+    bridge.until("subscribe")
+
+    bridge.event(1, "session.idle", sessionID="ses_1")
+
+    assert bridge.toast() == "collects True, leaves out much"
 
 
 def test_another_protocol_version_is_refused_with_words_and_exit_status_2(bridge: BridgeProcess) -> None:

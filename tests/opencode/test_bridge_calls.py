@@ -8,6 +8,7 @@ from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.opencode.bridge_calls import DEADLINES_S, BridgeCalls
 from fallback_plugin.opencode.json_rpc import METHOD_NOT_FOUND, Params, Peer, RemoteError
+from fallback_plugin.wire.model_catalog import ModelCatalog, ModelFacts
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
@@ -73,6 +74,13 @@ async def test_a_history_is_read_oldest_first() -> None:
     info = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "agent": "build", "model": MODEL}
     host, _ = calls(done([{"info": info, "parts": []}]))
     assert [message.info.id for message in await host.messages("ses_1")] == ["msg_1"]
+
+
+async def test_the_models_are_asked_for_without_arguments_and_read() -> None:
+    model = {"limit": {"context": 8000}, "capabilities": {"toolcall": False}}
+    host, peer = calls(done({"providers": [{"id": "p", "models": {"m": model}}]}))
+    assert await host.models() == ModelCatalog({"p": {"m": ModelFacts(context_tokens=8000, tools=False)}})
+    assert peer.asked[0][1] == {"call": "config.providers", "arguments": {}}
 
 
 async def test_a_revert_names_its_message_in_the_body() -> None:

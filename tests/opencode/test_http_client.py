@@ -17,6 +17,7 @@ from fallback_plugin.events import SessionStatus
 from fallback_plugin.host_client import HostCalls, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.opencode.http_client import Deadlines, Health, OpenCodeHttpClient, connect
+from fallback_plugin.wire.model_catalog import ModelCatalog, ModelFacts
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
@@ -104,6 +105,24 @@ EXCHANGES: Final = {
     ),
     "messages": Exchange(
         lambda client: client.messages("ses_1"), "GET", "/session/ses_1/message", None, [], []
+    ),
+    "models": Exchange(
+        lambda client: client.models(),
+        "GET",
+        "/config/providers",
+        None,
+        {
+            "providers": [
+                {
+                    "id": "openai",
+                    "key": "sk-1",
+                    "options": {"apiKey": "sk-2"},
+                    "models": {"gpt-5.1": {"limit": {"context": 400_000, "output": 0}, "status": "active"}},
+                }
+            ],
+            "default": {"openai": "gpt-5.1"},
+        },
+        ModelCatalog({"openai": {"gpt-5.1": ModelFacts(context_tokens=400_000)}}),
     ),
     "abort": Exchange(
         lambda client: client.abort("ses_1"),

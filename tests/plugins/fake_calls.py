@@ -12,6 +12,7 @@ from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import SessionIdle, StoredMessage
 from fallback_plugin.host_client import HostCalls, HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import Limits, PluginHost
+from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
@@ -21,6 +22,7 @@ class FakeCalls:
     kind: HostKind = "serve"
     directory: str = "/project"
     parents: dict[str, str] = field(default_factory=dict)
+    catalog: ModelCatalog = EVERYTHING
     toasts: list[Toast] = field(default_factory=list)
     toasted: anyio.Event = field(default_factory=anyio.Event)
     calls: list[tuple[str, str]] = field(default_factory=list)
@@ -37,6 +39,10 @@ class FakeCalls:
     async def messages(self, session_id: str) -> list[StoredMessage]:
         self.calls.append(("messages", session_id))
         return []
+
+    async def models(self) -> ModelCatalog:
+        self.calls.append(("models", ""))
+        return self.catalog
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
         self.calls.append(("prompt", f"{session_id} {prompt.model}"))

@@ -7,6 +7,7 @@ from fallback_plugin import HostClient, ModelRef, Prompt, Toast, hookimpl
 from fallback_plugin.events import SessionIdle
 from fallback_plugin.plugins import Limits, PluginHost
 from fallback_plugin.settings import Settings
+from fallback_plugin.wire.model_catalog import EVERYTHING
 from tests.plugins.fake_calls import FakeCalls, host_of, idle, publish, running
 
 pytestmark = pytest.mark.anyio
@@ -128,13 +129,20 @@ async def test_all_calls_reach_the_host() -> None:
             assert (await host.abort("s")).answered_after == 2
             assert (await host.session("s")).id == "s"
             assert await host.messages("s") == []
+            assert await host.models() == EVERYTHING
             await host.prompt("s", Prompt(model=model, agent="build"))
             await host.toast(Toast(title="t", message="m"))
 
     async with running(host_of(Caller(), calls=calls)):
         pass
 
-    assert calls.calls == [("abort", "s"), ("session", "s"), ("messages", "s"), ("prompt", "s p/m")]
+    assert calls.calls == [
+        ("abort", "s"),
+        ("session", "s"),
+        ("messages", "s"),
+        ("models", ""),
+        ("prompt", "s p/m"),
+    ]
     assert calls.toasts == [Toast(title="t", message="m")]
 
 

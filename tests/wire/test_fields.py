@@ -39,6 +39,7 @@ def accepted(reader: str) -> set[str]:
     [
         ("text", {"text", "empty"}),
         ("integer", {"whole"}),
+        ("number", {"whole", "fraction"}),
         ("seconds", {"whole", "fraction"}),
         ("optional_object", {"object"}),
         ("required_text", {"text"}),
@@ -49,7 +50,7 @@ def test_a_reader_takes_its_own_type_and_nothing_else(reader: str, taken: set[st
     assert accepted(reader) == taken
 
 
-@pytest.mark.parametrize("reader", ["text", "integer", "seconds", "optional_object"])
+@pytest.mark.parametrize("reader", ["text", "integer", "number", "seconds", "optional_object"])
 def test_an_absent_field_is_none(reader: str) -> None:
     assert getattr(fields, reader)({}, "field") is None
 

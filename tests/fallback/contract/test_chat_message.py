@@ -159,7 +159,7 @@ def test_the_chain_of_the_messages_agent_counts() -> None:
     stage = Stage(
         Engine(Settings.model_validate({**made, "agents": {"build": {"fallback_models": ["third/b"]}}}))
     )
-    stage.engine.closed[PRIMARY] = stage.now + COOLDOWN_S
+    stage.close(PRIMARY, stage.now + COOLDOWN_S)
     assert stage.choose(PRIMARY) == B
 
 

@@ -259,6 +259,44 @@ test("a message is deleted over the client's own connection, which has no method
   assert.equal(result.status, 409)
 })
 
+test("of the host's models only the facts cross, and no key", async (t) => {
+  const facts = {
+    limit: { context: 400_000, input: 272_000, output: 128_000 },
+    capabilities: { toolcall: true, input: { image: false } },
+    cost: { input: 1.25, output: 10 },
+  }
+  const model = {
+    id: "m",
+    headers: { authorization: "secret" },
+    options: { apiKey: "secret" },
+    limit: { ...facts.limit },
+    capabilities: { ...facts.capabilities, reasoning: true, input: { ...facts.capabilities.input, text: true } },
+    cost: { ...facts.cost, cache: { read: 0.1 } },
+  }
+  const providers = [
+    { id: "p", key: "secret", env: ["P_KEY"], options: { apiKey: "secret" }, models: { m: model, bare: {} } },
+    { id: "q" },
+  ]
+  const config = { providers: async () => ({ data: { providers, default: { p: "m" } }, response: { status: 200 } }) }
+  const calls = [{ call: "config.providers", arguments: {} }]
+  const { hooks, received } = await start({ calls }, { client: { config } })
+  t.after(hooks.dispose)
+  const { result } = await received.until((line) => line.id === "call-0")
+  const bare = { limit: {}, capabilities: { input: {} }, cost: {} }
+  assert.equal(result.status, 200)
+  assert.deepEqual(result.data, { providers: [{ id: "p", models: { m: facts, bare } }, { id: "q", models: {} }] })
+})
+
+test("a host that refuses to name its models is a result like any other refusal", async (t) => {
+  const config = { providers: async () => ({ error: { message: "not now" }, response: { status: 500 } }) }
+  const calls = [{ call: "config.providers", arguments: {} }]
+  const { hooks, received } = await start({ calls }, { client: { config } })
+  t.after(hooks.dispose)
+  const { result } = await received.until((line) => line.id === "call-0")
+  assert.equal(result.status, 500)
+  assert.deepEqual(result.data, { message: "not now" })
+})
+
 for (const call of ["session.delete", "constructor", "_client.get", ""])
   test(`a call outside the list is refused: ${JSON.stringify(call)}`, async (t) => {
     const { hooks, received } = await start({ calls: [{ call, arguments: {} }] })
