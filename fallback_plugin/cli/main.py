@@ -13,6 +13,7 @@ from fallback_plugin.errors import FallbackPluginError
 
 COMMANDS: Final[Mapping[str, str]] = {
     "bridge": "fallback_plugin.cli.bridge:bridge",
+    "classify": "fallback_plugin.cli.classify:classify",
     "config": "fallback_plugin.cli.config:config",
     "install": "fallback_plugin.cli.install:install",
     "uninstall": "fallback_plugin.cli.uninstall:uninstall",

@@ -40,6 +40,7 @@ def load_settings(
     environ: Mapping[str, str],
     host_config: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    file: Path | None = None,
 ) -> LoadedSettings:
     """Read the settings that hold in a project folder.
 
@@ -49,6 +50,7 @@ def load_settings(
         environ: the environment variables.
         host_config: the host's own config, of which only agents' models and chains are read.
         overrides: the values of the command line, as nested tables.
+        file: the only file to read, in place of the user's and the project's; it has to exist.
 
     Raises:
         SettingsError: with one line, ``place: message``, for everything that is wrong in any layer.
@@ -58,13 +60,15 @@ def load_settings(
     findings: list[Finding] = []
     warnings: list[str] = []
 
-    reading = read_file("user file", user)
+    if file is not None and not present(file):
+        raise SettingsError(f"{file}: there is no such file; name one that exists")
+    reading = read_file("user file", file or user)
     findings += reading.findings
     if reading.layer:
         layers.append(reading.layer)
 
     places = [place for place in project_files(directory, worktree) if place != user and present(place)]
-    if places:
+    if places and file is None:
         reading = read_file("project file", places[0])
         findings += reading.findings
         if reading.layer:
