@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import Settings
 from fallback_plugin.wire.model_catalog import ModelCatalog
 
 UNKNOWN_TO_HOST: Final = "unknown to the host"
@@ -25,6 +26,13 @@ class Need:
     images: bool = False
     tokens: int = 0
     window_above: int | None = None
+
+
+def unlisted(settings: Settings, catalog: ModelCatalog) -> frozenset[ModelRef]:
+    """Return the models of all chains that a host does not list, so that they are passed over."""
+    chains = (settings.fallback.fallback_models, *(each.fallback_models for each in settings.agents.values()))
+    named = {entry.model for chain in chains for entry in chain}
+    return frozenset(m for m in named if not (catalog.connected(m.provider) and catalog.lists(m)))
 
 
 def misfit(

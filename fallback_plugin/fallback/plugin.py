@@ -25,6 +25,8 @@ from fallback_plugin.events import (
     SessionIdle,
     SessionStatus,
 )
+from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.choosing import unlisted
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -92,12 +94,14 @@ class FallbackPlugin:
         self.engine.health.begin_probe = self._begin_probe
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
+        self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
 
     @hookimpl
     def host_started(self, host: HostClient) -> None:
-        """Learn how the host runs: a live screen wants another replay than a server."""
+        """Learn how the host runs, as a live screen wants another replay than a server, and what it offers."""
         self.engine.host_kind = host.kind
+        self._look_up_models(host)
 
     @hookimpl
     def settings_changed(self, settings: Settings) -> None:
@@ -120,6 +124,7 @@ class FallbackPlugin:
         if self._clock() - self._pruned_at > PRUNE_EVERY_S:
             self._pruned_at = self._clock()
             self.engine.prune(self._pruned_at)
+            self._look_up_models(host)
 
     @hookimpl
     def session_deleted(self, event: SessionDeleted, host: HostClient) -> None:
@@ -174,6 +179,24 @@ class FallbackPlugin:
             await self._waiting_for_idle.setdefault(child, anyio.Event()).wait()
         text = last_answer(await host.messages(child))
         return filled(result, text) if text else None
+
+    def _look_up_models(self, host: HostClient) -> None:
+        host.start_soon(self._read_catalog, host)
+
+    async def _read_catalog(self, host: HostClient) -> None:
+        """Ask what the host offers; as long as it does not say, every model may be asked."""
+        try:
+            self.engine.catalog = await host.models()
+        except HostCallError as error:
+            log.info("the host does not list its models: %s", error)
+            return
+        unknown = unlisted(self.engine.settings, self.engine.catalog) - self._unlisted_said
+        if unknown:
+            self._unlisted_said |= unknown
+            note = toasts.unlisted(sorted(map(str, unknown)))
+            log.warning("%s", note.message)
+            if self.engine.settings.fallback.notify:
+                await host.toast(note)
 
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
         if isinstance(event, SessionStatus | SessionError | TimerFired):

@@ -1,6 +1,6 @@
 """What the person at the screen is told, and when."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -85,6 +85,16 @@ def no_chain(failed: ModelRef, failure: Failure) -> Toast:
         message=f"{failed}: {describe(failure)}. Set fallback_models in fallback.toml.",
         variant="info",
         duration_s=3,
+    )
+
+
+def unlisted(models: Sequence[str]) -> Toast:
+    """Say that a chain names models that the host does not know, or whose provider is not connected."""
+    names = ", ".join(models)
+    return Toast(
+        title="Fallback models passed over",
+        message=f"Not in the host's list: {names}. Connect the provider, or correct fallback.toml.",
+        variant="warning",
     )
 
 

@@ -17,10 +17,10 @@ from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.wire.event import read_event
-from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
+from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog, read_catalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
-from tests.fallback.stage import PRIMARY, A, api_error, settings
+from tests.fallback.stage import PRIMARY, A, B, api_error, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +36,7 @@ class Host:
     prompts: list[Prompt] = field(default_factory=list)
     toasts: list[Toast] = field(default_factory=list)
     history: Sequence[StoredMessage] = ()
+    catalog: ModelCatalog = EVERYTHING
     abort_error: Exception | None = None
     changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -52,7 +53,7 @@ class Host:
         return list(self.history)
 
     async def models(self) -> ModelCatalog:
-        return EVERYTHING
+        return self.catalog
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.prompts.append(prompt)
@@ -133,6 +134,23 @@ def test_it_comes_with_the_package() -> None:
     assert host.load(entry_points=False) == ()
     assert [plugin.name for plugin in host.plugins] == ["fallback"]
     assert "message.part.delta" not in host.subscriptions.events
+
+
+async def test_models_that_the_host_does_not_list_are_said_once_and_passed_over() -> None:
+    async with a_host() as host:
+        host.catalog = read_catalog(
+            {"providers": [{"id": "fake", "models": {"primary": {}}}, {"id": "third", "models": {"b": {}}}]}
+        )
+        plugin = a_plugin()
+        plugin.host_started(host)
+        await host.toasted(1)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        await host.toasted(2)
+        assert [toast.title for toast in host.toasts] == ["Fallback models passed over", "Model fallback"]
+        assert "spare/a" in host.toasts[0].message
+        assert [prompt.model for prompt in host.prompts] == [B]
 
 
 async def test_an_error_leads_to_an_abort_a_prompt_and_a_toast() -> None:
