@@ -15,7 +15,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "bridge": "fallback_plugin.cli.bridge:bridge",
     "classify": "fallback_plugin.cli.classify:classify",
     "config": "fallback_plugin.cli.config:config",
+    "explain": "fallback_plugin.cli.explain:explain",
     "install": "fallback_plugin.cli.install:install",
+    "simulate": "fallback_plugin.cli.simulate:simulate",
     "uninstall": "fallback_plugin.cli.uninstall:uninstall",
 }
 """Where each built-in command lives, as ``module:attribute``."""

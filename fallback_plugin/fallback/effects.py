@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from fallback_plugin.events import StoredMessage
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.state import PassedOver
 from fallback_plugin.health.scope import Key, Scope
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
@@ -131,12 +133,34 @@ class StopTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class Why:
+    """What led to a decision about a failed model.
+
+    Attributes:
+        turn: the message of the person's that is to be answered.
+        sign: how the host showed the failure.
+        failed: the model that failed.
+        failure: what was made of it.
+        taken: the model that is asked next, None if none is left.
+        passed_over: the candidates before that one, and why each was not taken.
+    """
+
+    turn: str
+    sign: str
+    failed: ModelRef
+    failure: Failure
+    taken: ModelRef | None = None
+    passed_over: tuple[PassedOver, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Write down a decision and its reason. Holds no text of the user's or the provider's."""
 
     session_id: str
     decision: str
     reason: str
+    why: Why | None = None
 
 
 Effect: TypeAlias = (

@@ -27,6 +27,7 @@ from fallback_plugin.events import (
 )
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.choosing import unlisted
+from fallback_plugin.fallback.decisions import DecisionLog, beside
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -94,12 +95,13 @@ class FallbackPlugin:
         self.engine.health.begin_probe = self._begin_probe
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
+        self._decisions: DecisionLog | None = None
         self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
 
     @hookimpl
     def host_started(self, host: HostClient) -> None:
-        """Learn how the host runs, as a live screen wants another replay than a server, and what it offers."""
+        """Learn how the host runs (a live screen wants another replay than a server) and what it offers."""
         self.engine.host_kind = host.kind
         self._look_up_models(host)
 
@@ -110,6 +112,7 @@ class FallbackPlugin:
         if self._own_health and file != self._health_file:
             self._health.shut()
             self._health, self._health_file = SqliteHealth(file, on_trouble=log.error), file
+            self._decisions = DecisionLog(beside(file), on_trouble=log.warning)
         self.engine.settings = settings
 
     @hookimpl
@@ -213,7 +216,7 @@ class FallbackPlugin:
         for effect in effects:
             match effect:
                 case Record():
-                    log.info("%s: %s (%s)", effect.session_id, effect.decision, effect.reason)
+                    self._write_down(effect)
                 case StopTimer():
                     self._stop_timer(effect.session_id, effect.name)
                 case StartTimer():
@@ -232,6 +235,11 @@ class FallbackPlugin:
                     host.start_soon(self._carry_out, effect, host)
         if session_id in self._waiting_for_idle and not self.engine.busy(session_id):
             self._waiting_for_idle.pop(session_id).set()
+
+    def _write_down(self, record: Record) -> None:
+        log.info("%s: %s (%s)", record.session_id, record.decision, record.reason)
+        if self._decisions:
+            self._decisions.write(record, self._clock())
 
     def _claim_failure(self, claim: Claim) -> Outcome:
         if not self._claim(claim.key):

@@ -29,6 +29,14 @@ IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 1, "over": 3, "
 one more where it was reported as an error; a run that failed for good makes two before the abort's own. One
 that finished is not aborted."""
 
+SIGNS: Final[Mapping[RunState, str]] = {
+    "waiting": "the host waited to ask the model again",
+    "running": "the answer broke off, fell silent or held an error",
+    "over": "the host reported an error",
+    "finished": "the answer ended with nothing in it",
+}
+"""What the host showed of a failure, by how the run stood then."""
+
 Phase: TypeAlias = Literal[
     "claiming", "aborting", "settling", "reading", "reverting", "deleting", "dispatching"
 ]

@@ -28,10 +28,11 @@ from fallback_plugin.fallback.effects import (
     Record,
     Revert,
     StartTimer,
+    Why,
 )
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
-from fallback_plugin.fallback.session import Attempt, RunState, Session, Switch, Turn
+from fallback_plugin.fallback.session import SIGNS, Attempt, RunState, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
 from fallback_plugin.wire.prompt import Prompt as PromptBody
 
@@ -118,7 +119,8 @@ class Switching:
         if session.state:
             session.state.mark_failed(attempt.model, usable_at=usable_at)
         closed = context.close(session, attempt.model, usable_at, failure)
-        return [*closed, *self._exhausted(session, turn, refusal, context)]
+        why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over)
+        return [*closed, *self._exhausted(session, turn, refusal, why, context)]
 
     def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
         """Take the outcome of one step and return the next."""
@@ -166,7 +168,19 @@ class Switching:
             self.release(session)
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         failure = switch.failure
-        record = Record(session.id, "switch", f"{attempt.model}: {failure.kind} by {failure.evidence}")
+        record = Record(
+            session.id,
+            "retry" if switch.plan.retries else "switch",
+            f"{attempt.model}: {failure.kind} by {failure.evidence}",
+            Why(
+                switch.turn.message_id,
+                SIGNS[switch.run],
+                attempt.model,
+                failure,
+                switch.plan.model,
+                switch.plan.passed_over,
+            ),
+        )
         if switch.run == "finished":
             switch.phase = "settling"
             return [StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
@@ -336,7 +350,9 @@ class Switching:
             Record(session.id, "gave up", reason),
         ]
 
-    def _exhausted(self, session: Session, turn: Turn, refusal: Refusal, context: Context) -> list[Effect]:
+    def _exhausted(
+        self, session: Session, turn: Turn, refusal: Refusal, why: Why, context: Context
+    ) -> list[Effect]:
         if turn.exhaustion_said:
             return []
         turn.exhaustion_said = True
@@ -346,5 +362,5 @@ class Switching:
                 toasts.exhausted(turn.reasons, session.cooling(context.now)),
                 once=f"{turn.message_id}/exhausted",
             ),
-            Record(session.id, "exhausted", refusal.reason),
+            Record(session.id, "exhausted", refusal.reason, why),
         ]

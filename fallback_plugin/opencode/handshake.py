@@ -53,7 +53,7 @@ def main() -> int:
     if usual:
         os.write(1, USUAL_ANSWER)
 
-    # Imports make no garbage, and to look for some takes an eighth of the start. The bridge ends this.
+    # Imports leave hardly any garbage; looking for it takes a twentieth of the start. The bridge ends this.
     gc.disable()
 
     # The rest is imported once the answer is out.

@@ -161,7 +161,7 @@ def test_a_failure_under_a_good_status_is_known_by_its_text() -> None:
         (api_error("", 503), "status:503"),
         (
             api_error("the key limit exceeded its end"),
-            "phrase:usage limit|usage (?:has been )?exceeded|limit exhausted|key limit exceeded",
+            "phrase:usage limit|usage (?:has been )?exceeded|limit exhausted|key lim…",
         ),
         (api_error("no idea"), ""),
     ],

@@ -9,6 +9,7 @@ from fallback_plugin.health.scope import Scope
 from fallback_plugin.settings import FailureKind
 
 RULES_CACHED: Final = 512
+NAME_LENGTH: Final = 72
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,11 @@ class BuiltIn:
     @property
     def name(self) -> str:
         """What the row is called in evidence."""
-        if self.phrase:
-            return f"phrase:{self.phrase}"
-        return (
-            f"code:{'|'.join(sorted(self.codes))}" if self.codes else f"status:{sorted(self.only_statuses)}"
-        )
+        return _short(f"phrase:{self.phrase}" if self.phrase else f"code:{'|'.join(sorted(self.codes))}")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
 
 
 @lru_cache(maxsize=RULES_CACHED)

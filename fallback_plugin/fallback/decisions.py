@@ -1,0 +1,127 @@
+"""What was decided and why, in a file that outlives the process: one JSON object a line.
+
+The file is bounded: a full one is renamed, and the one renamed before is gone. It holds names of models,
+kinds and rules, and nothing that the person, a model or a provider wrote.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fallback_plugin.fallback.effects import Record, Why
+
+MAX_BYTES: Final = 1_000_000
+MAX_LINE: Final = 4_000
+BEGINNINGS: Final = frozenset({"switch", "retry", "exhausted"})
+"""Decisions that answer a failure; what follows one in its session is how that ended."""
+
+
+def beside(health_file: Path) -> Path:
+    """Return where decisions are kept: in the folder of the health file."""
+    return health_file.with_name("decisions.jsonl")
+
+
+@dataclass(slots=True)
+class DecisionLog:
+    """Appends decisions. Several processes may share the file: a line is one write.
+
+    ``on_trouble`` is told once why nothing can be kept.
+    """
+
+    file: Path
+    on_trouble: Callable[[str], object]
+    max_bytes: int = MAX_BYTES
+    _told: bool = field(default=False, init=False)
+
+    def write(self, record: Record, now: float) -> None:
+        """Write a decision down; a failure to do so harms nobody."""
+        line = json.dumps(_plain(record, now), ensure_ascii=False).encode("utf-8", "backslashreplace")
+        if len(line) > MAX_LINE:
+            line = json.dumps(
+                _plain(Record(record.session_id[:100], record.decision[:100], ""), now)
+            ).encode()
+        try:
+            self._append(line + b"\n")
+        except OSError as error:
+            if not self._told:
+                self._told = True
+                self.on_trouble(f"{self.file}: decisions are not kept ({error.strerror or error})")
+
+    def _append(self, line: bytes) -> None:
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(descriptor, line)
+            full = os.fstat(descriptor).st_size > self.max_bytes
+        finally:
+            os.close(descriptor)
+        if full:
+            self.file.replace(_older(self.file))
+
+
+def read_decisions(file: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield what was decided, oldest first; lines that make no sense are passed over.
+
+    Raises:
+        OSError: if a file is there and cannot be read.
+    """
+    for place in (_older(file), file):
+        if not place.exists():
+            continue
+        for line in place.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                decision = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(decision, dict) and isinstance(decision.get("session"), str):
+                yield decision
+
+
+def last_answers(
+    decisions: Sequence[Mapping[str, Any]], session: str | None = None
+) -> list[list[Mapping[str, Any]]]:
+    """Return the answers to failures of one session, oldest first: each a beginning and what came of it.
+
+    Without ``session`` it is the one that was last answered.
+    """
+    if session is None:
+        session = next((d["session"] for d in reversed(decisions) if d.get("decision") in BEGINNINGS), None)
+    answers: list[list[Mapping[str, Any]]] = []
+    for decision in decisions:
+        if decision["session"] != session:
+            continue
+        if decision.get("decision") in BEGINNINGS:
+            answers.append([decision])
+        elif answers:
+            answers[-1].append(decision)
+    return answers
+
+
+def _older(file: Path) -> Path:
+    return file.with_name(f"{file.name}.1")
+
+
+def _plain(record: Record, now: float) -> dict[str, Any]:
+    said = {"at": now, "session": record.session_id, "decision": record.decision, "reason": record.reason}
+    return {**said, "why": _plain_why(record.why)} if record.why else said
+
+
+def _plain_why(why: Why) -> dict[str, Any]:
+    failure = why.failure
+    return {
+        "turn": why.turn,
+        "sign": why.sign,
+        "failed": str(why.failed),
+        "kind": failure.kind,
+        "scope": failure.scope,
+        "http_status": failure.http_status,
+        "retry_after_s": failure.retry_after_s,
+        "rule": failure.evidence,
+        "taken": str(why.taken) if why.taken else None,
+        "passed_over": [
+            {"model": str(each.model), "reason": each.reason, "until": each.until} for each in why.passed_over
+        ],
+    }
