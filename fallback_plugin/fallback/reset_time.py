@@ -84,8 +84,9 @@ def told_wait_s(shown: Evidence, now: float) -> float | None:
 
 def _told(shown: Evidence, now: float) -> Iterator[float | None]:
     yield from (_field_wait(each, now) for each in shown.fields)
-    yield retry_after_s(shown.headers, now)
-    yield _header_wait(shown.headers, now)
+    if shown.headers:
+        yield retry_after_s(shown.headers, now)
+        yield _header_wait(shown.headers, now)
     yield spoken_wait_s(shown.text)
     yield from (moment - now for moment in stated_moments(shown.text, now))
 
@@ -157,8 +158,10 @@ def _header_wait(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _reset_header(text: str | None, now: float) -> float | None:
+    if not text:
+        return None
     number = _number(text)
-    return _seconds_or_moment(number, now) if number is not None else _duration_or_moment(text or "", now)
+    return _seconds_or_moment(number, now) if number is not None else _duration_or_moment(text, now)
 
 
 def sensible(wait_s: float) -> float | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
 from fallback_plugin.fallback import toasts
-from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.fallback.classify import HOST_BACKOFF_S, Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Abort, Effect, FetchMessages, Record, TimerFired
 from fallback_plugin.fallback.guards import superseded
@@ -128,8 +128,12 @@ class Signals:
             return context.first_token_timer(session, attempt) if waiting else []
         if not attempt.begun:
             return []
+        if attempt.failed:
+            return stop_timers(session)
         failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
-        failure = failure.with_host_wait((event.next_at or context.now) - context.now)
+        wait_s = (event.next_at or context.now) - context.now
+        if wait_s > HOST_BACKOFF_S:  # a shorter one is the host's own, and closes nothing
+            failure = failure.with_host_wait(wait_s)
         tries = event.attempt - 1
         failed = self._failed(session, turn, attempt, failure, context, run="waiting", tries=tries)
         return [*stop_timers(session), *failed]
@@ -195,6 +199,8 @@ class Signals:
     def _error(
         self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context
     ) -> list[Effect]:
+        if attempt.failed:
+            return []
         failure = self._classify(error, turn, attempt, context)
         return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
 

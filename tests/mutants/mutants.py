@@ -110,8 +110,8 @@ MUTANTS: Final = (
     Mutant(
         wrong="a failed attempt is not marked",
         file="fallback/switching.py",
-        find="failure\n        attempt.failed = True\n        max",
-        replace="failure\n        max",
+        find="failure\n        attempt.failed = True\n        plan",
+        replace="failure\n        plan",
         killed_by=CHILDREN + "test_complaint_77_the_copy_that_may_not_act_sends_nothing_and_asks_once",
     ),
     Mutant(
@@ -124,8 +124,8 @@ MUTANTS: Final = (
     Mutant(
         wrong="a retry before the fallback has begun is the fallback's",
         file="fallback/signals.py",
-        find="        if not attempt.begun:\n            return []\n        rules",
-        replace="        rules",
+        find="        if not attempt.begun:\n            return []\n        if",
+        replace="        if",
         killed_by=MESSAGES + "test_a_retry_before_the_fallback_has_begun_is_the_old_models",
     ),
     Mutant(

@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from fallback_plugin.health.scope import Scope
 from fallback_plugin.settings import FailureKind
 
-RULES_CACHED: Final = 512
 NAME_LENGTH: Final = 72
 
 
@@ -39,16 +38,16 @@ class BuiltIn:
     lasting: bool = False
 
     def matches(self, codes: frozenset[str], text: str, status: int | None, provider: str) -> bool:
-        """Tell whether a failure is as the row says."""
+        """Tell whether a failure is as the row says. What is cheap to see goes first."""
+        if self.codes and self.codes.isdisjoint(codes):
+            return False
+        if self.phrase and _pattern(self.phrase).search(text) is None:
+            return False
         if self.statuses and status is not None and status not in self.statuses:
             return False
         if self.only_statuses and status not in self.only_statuses:
             return False
-        if self.providers and provider and not provider.startswith(self.providers):
-            return False
-        if self.codes and self.codes.isdisjoint(codes):
-            return False
-        return not self.phrase or compiled(self.phrase).search(text) is not None
+        return not (self.providers and provider and not provider.startswith(self.providers))
 
     @property
     def name(self) -> str:
@@ -60,8 +59,8 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
 
 
-@lru_cache(maxsize=RULES_CACHED)
-def compiled(phrase: str) -> re.Pattern[str]:
+@cache
+def _pattern(phrase: str) -> re.Pattern[str]:
     """Return a phrase's pattern; compiled when first needed, since a start should not pay for it."""
     return re.compile(phrase)
 
