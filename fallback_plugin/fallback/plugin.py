@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
 
 import anyio
@@ -52,15 +52,13 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
-from fallback_plugin.health import HealthStore, MemoryHealth, SqliteHealth, default_file
+from fallback_plugin.health import HealthStore, MemoryHealth, default_file
+from fallback_plugin.health.opening import open_health
 from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult, hookimpl
 from fallback_plugin.host_client import HostClient
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from fallback_plugin.settings import HealthSettings, Settings
 
 PRUNE_EVERY_S: Final = 300.0
 
@@ -75,7 +73,7 @@ class FallbackPlugin:
 
     Args:
         clock: seconds since the epoch.
-        health: where cooldowns and leases stand; by default a file all processes of this user share.
+        health: where cooldowns and leases stand; by default what the settings name, a file or a server.
         holder: the name under which this instance takes leases.
     """
 
@@ -90,7 +88,7 @@ class FallbackPlugin:
         self._clock = clock
         self._health: HealthStore = health or MemoryHealth()
         self._own_health = health is None
-        self._health_file: Path | None = None
+        self._health_settings: HealthSettings | None = None
         self._holder = holder or uuid4().hex
         self.engine.health.begin_probe = self._begin_probe
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
@@ -108,16 +106,17 @@ class FallbackPlugin:
     @hookimpl
     def settings_changed(self, settings: Settings) -> None:
         """Decide by these settings from now on."""
-        file = settings.health.file or default_file(os.environ)
-        if self._own_health and file != self._health_file:
+        if self._own_health and settings.health != self._health_settings:
             self._health.shut()
-            self._health, self._health_file = SqliteHealth(file, on_trouble=log.error), file
+            self._health = open_health(settings.health, os.environ, on_trouble=log.error)
+            self._health_settings = settings.health
+            file = settings.health.file or default_file(os.environ)
             self._decisions = DecisionLog(beside(file), on_trouble=log.warning)
         self.engine.settings = settings
 
     @hookimpl
     def host_stopping(self) -> None:
-        """Let go of the shared file."""
+        """Let go of what is shared."""
         self._health.shut()
 
     @hookimpl

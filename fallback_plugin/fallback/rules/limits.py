@@ -175,9 +175,9 @@ NETWORK: Final = (
     phrase("transport", r"timed? ?out|timeout|etimedout|deadline[ _]exceeded", "everyone"),
     phrase(
         "transport",
-        r"fetch failed|unable to connect|connection (?:refused|reset|error|closed|terminated|lost|was lost|aborted)|socket|econn\w+|enotfound"
+        r"fetch failed|unable to connect|connection (?:refused|reset|error|closed|terminated|lost|was lost|aborted)|socket|econn\w{1,20}|enotfound"
         r"|eai_again|epipe|ehostunreach|enetunreach|network (?:error|is unreachable|connection)|other side closed|premature close"
-        r"|getaddrinfo|dns |failed to fetch|stream (?:ended|closed|error|disconnected|was reset)|und_err|^\W*terminated\W*$|(?:request|operation|fetch) was aborted|connection to .{0,60}failed|error decoding response",
+        r"|getaddrinfo|dns |failed to fetch|stream (?:ended|closed|error|disconnected|was reset)|und_err|^\W{0,4}terminated\W{0,4}$|(?:request|operation|fetch) was aborted|connection to .{0,60}failed|error decoding response",
         "Bun, Node, undici",
     ),
 )

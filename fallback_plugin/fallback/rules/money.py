@@ -119,8 +119,8 @@ PLAN_LIMITS: Final = (
     phrase("quota", r"\[?1308\]?\[", "z.ai", scope="account"),
     phrase(
         "quota",
-        r"(?:hourly|daily|weekly|monthly|\d+[ -]?(?:hour|h|day|week|month)s?|session|plan|usage)"
-        r"(?: token| usage| rate| request|/monthly|/weekly)*(?: plan)? (?:limit|quota|cap)\b",
+        r"(?:hourly|daily|weekly|monthly|\d{1,4}[ -]?(?:hour|h|day|week|month)s?|session|plan|usage)"
+        r"(?: token| usage| rate| request|/monthly|/weekly){0,3}(?: plan)? (?:limit|quota|cap)\b",
         "plans everywhere",
         scope="account",
     ),

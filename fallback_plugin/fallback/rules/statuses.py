@@ -51,8 +51,8 @@ REFINES: Final[Mapping[FailureKind, frozenset[FailureKind]]] = {
 """Which kinds a code or a phrase may turn a status' kind into."""
 
 _STATED: Final = (
-    r"(?:\b(?:status(?: code)?|code|http(?:/[\d.]+)?|error|rejected)\b[\s:=(]{1,3}|^\W{0,3}|\[)([45]\d\d)(?![\w.])"
-    r"(?!\s+(?:tokens?|requests?|messages?|characters?|words?|credits?|(?:milli)?seconds?|minutes?|hours?|days?)\b)"
+    r"(?:\b(?:status(?: code)?|code|http(?:/[\d.]{1,5})?|error|rejected)\b[\s:=(]{1,3}|^\W{0,3}|\[)([45]\d\d)(?![\w.])"
+    r"(?!\s{1,3}(?:tokens?|requests?|messages?|characters?|words?|credits?|(?:milli)?seconds?|minutes?|hours?|days?)\b)"
 )
 
 
