@@ -52,7 +52,7 @@ def main() -> None:
     """Measure and print."""
     lines = recorded_lines()
     events = [read_event(json.loads(line)) for line in lines]
-    settings = Settings.model_validate({"fallback": {"fallback_models": ["fake/fallback-a"]}})
+    settings = Settings.model_validate({"fallback": {"fallback_models": ["spare/fallback-a"]}})
     parse = microseconds_each(lambda: deque(map(json.loads, lines), maxlen=0), len(lines))
     read = microseconds_each(lambda: deque(map(read_event, map(json.loads, lines)), maxlen=0), len(lines))
     engine = microseconds_each(lambda: decide(events, settings), len(lines))

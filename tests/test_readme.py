@@ -6,7 +6,6 @@ from typing import Final
 
 import pytest
 
-from fallback_plugin.fallback.chain import models
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import load_settings
@@ -29,7 +28,7 @@ def test_its_settings_load_without_a_warning(tmp_path: Path) -> None:
     loaded = load_settings(directory=tmp_path, environ={"HOME": str(tmp_path / "home")})
 
     assert loaded.warnings == ()
-    assert models(loaded.settings.agents["plan"].fallback_models) == (ModelRef("google", "gemini-3-pro"),)
+    assert loaded.settings.agents["plan"].candidates == (ModelRef("google", "gemini-3-pro"),)
 
 
 def test_its_plugin_loads(tmp_path: Path) -> None:

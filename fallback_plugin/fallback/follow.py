@@ -125,17 +125,23 @@ def is_image(part: Part) -> bool:
 
 
 def adopt_history(session: Session, history: Sequence[StoredMessage], now: float) -> Turn | None:
-    """Take up the turn a stored history ends with, for a session that was not followed from its beginning."""
-    for message in history:
-        if isinstance(message.info, UserMessage):
-            session.has_seen(message.info.id)
-    last = next((m.info for m in reversed(history) if isinstance(m.info, UserMessage)), None)
-    if last is None:
+    """Take up the turn a stored history ends with, for a session that was not followed from its beginning.
+
+    A message behind the one that is being answered only waits.
+    """
+    asked = [stored.info for stored in history if isinstance(stored.info, UserMessage)]
+    if not asked:
         return None
-    turn = begin_turn(session, last, now)
-    for message in history:
-        if isinstance(message.info, AssistantMessage):
-            follow_assistant_message(session, message.info, now)
-            for part in message.parts:
+    for user in asked:
+        session.has_seen(user.id)
+    answers = [stored.info for stored in history if isinstance(stored.info, AssistantMessage)]
+    answered = answers[-1].parent_id if answers and not answers[-1].completed else asked[-1].id
+    under_way = next((user for user in asked if user.id == answered), asked[-1])
+    turn = begin_turn(session, under_way, now)
+    session.queued = asked[-1] if under_way is not asked[-1] else None
+    for stored in history:
+        if isinstance(stored.info, AssistantMessage):
+            follow_assistant_message(session, stored.info, now)
+            for part in stored.parts:
                 follow_part(turn, part, now)
     return turn

@@ -58,6 +58,19 @@ def store_url(value: object) -> StoreUrl:
     return StoreUrl(shown, number, parts._replace(scheme=scheme, path=f"/{number}").geturl())
 
 
+def variable_name(value: object) -> str:
+    """Read the name of the environment variable that holds an address.
+
+    Raises:
+        ValueError: when it is none; it may be an address, so the message does not repeat it.
+    """
+    if isinstance(value, str) and value.isascii() and value.isidentifier():
+        return value
+    raise ValueError(
+        "this is not the name of an environment variable; write one like REDIS_URL and put the address in it"
+    )
+
+
 def _socket(parts: SplitResult) -> StoreUrl:
     number = next((one.removeprefix("db=") for one in parts.query.split("&") if one.startswith("db=")), "0")
     if not parts.path.startswith("/") or parts.path == "/" or parts.hostname or not _is_number(number):

@@ -30,7 +30,7 @@ from fallback_plugin.settings.chain_entry import ChainEntry, chain_entries, chai
 from fallback_plugin.settings.duration import DURATION_PATTERN, MAX_DURATION_S, duration_s
 from fallback_plugin.settings.failure_kind import FailureKind, PolicyWord
 from fallback_plugin.settings.pattern import checked_pattern
-from fallback_plugin.settings.store_url import StoreUrl, store_url
+from fallback_plugin.settings.store_url import StoreUrl, store_url, variable_name
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -137,6 +137,11 @@ ServerUrl = Annotated[
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "pattern": "^(rediss?|valkeys?|unix)://"}),
 ]
+VariableName = Annotated[
+    str,
+    PlainValidator(variable_name),
+    WithJsonSchema({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}),
+]
 ReadOnly = (AfterValidator(_read_only), WrapSerializer(_plain))
 
 
@@ -183,7 +188,18 @@ class Rule(Table):
         return re.compile(self.pattern, re.IGNORECASE)
 
 
-class FallbackSettings(Table):
+class ChainTable(Table):
+    """A table that holds a chain."""
+
+    fallback_models: Chain = ()
+
+    @cached_property
+    def candidates(self) -> tuple[ModelRef, ...]:
+        """Return the models of the chain, without what else an entry says."""
+        return tuple(entry.model for entry in self.fallback_models)
+
+
+class FallbackSettings(ChainTable):
     """``[fallback]``: the chain for every agent without its own, and how to walk it."""
 
     enabled: StrictBool = Field(default=True, description="Whether failures are handled at all.")
@@ -229,7 +245,7 @@ class FallbackSettings(Table):
     )
 
 
-class AgentSettings(Table):
+class AgentSettings(ChainTable):
     """``[agents.<name>]``: an agent's own model and chain."""
 
     model: Model | None = Field(default=None, description="The agent's first model; by default the host's.")
@@ -291,7 +307,7 @@ class HealthSettings(Table):
         default=None,
         description="The Redis or Valkey server that several machines share. Not read from a project's file.",
     )
-    url_env: Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(
+    url_env: VariableName | None = Field(
         default=None,
         description="The environment variable that holds the server's address, so that a password stands in "
         "no file; goes before url. Not read from a project's file.",

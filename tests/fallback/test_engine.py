@@ -690,6 +690,16 @@ class TestUnseenTurn:
         stage.finish(stage.last(effects.FetchMessages), Fetched(messages=self.history()))
         assert stage.all(effects.Claim) == []
 
+    def test_a_message_that_waits_behind_the_failing_turn_is_not_taken_for_it(self) -> None:
+        stage = Stage()
+        stage.retry()
+        waiting = replace(stored_turn().info, id="msg_3", created_at=3.0)
+        history = (*self.history(), StoredMessage(info=waiting, parts=stored_turn().parts))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=history))
+        assert stage.last(effects.Claim).key == "ses_1/msg_1/fake/primary"
+        stage.aborted()
+        assert [(prompt.model, prompt.message_id) for prompt in stage.prompts] == [(A, "msg_3")]
+
     def test_a_turn_that_somebody_has_switched_meanwhile_is_left_alone(self) -> None:
         stage = Stage()
         stage.retry()

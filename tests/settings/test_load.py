@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from fallback_plugin.errors import SettingsError
-from fallback_plugin.fallback.chain import models
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Origin
 from tests.settings.conftest import Machine
@@ -51,8 +50,8 @@ def test_the_hosts_config_stands_between_files_and_environment(machine: Machine)
 
     loaded = machine.load(host_config=host)
 
-    assert models(loaded.settings.agents["one"].fallback_models) == (B,)
-    assert models(loaded.settings.agents["two"].fallback_models) == (C,)
+    assert loaded.settings.agents["one"].candidates == (B,)
+    assert loaded.settings.agents["two"].candidates == (C,)
     assert loaded.origins["agents.one.fallback_models"] == Origin("host config")
 
 
@@ -61,7 +60,7 @@ def test_agents_of_all_layers_meet_under_one_spelling(machine: Machine) -> None:
     machine.write_project('[agents.build]\nfallback_models = ["p/b"]\n')
     loaded = machine.load()
     agent = loaded.settings.agents["build"]
-    assert (agent.model, models(agent.fallback_models)) == (A, (B,))
+    assert (agent.model, agent.candidates) == (A, (B,))
     assert loaded.origins["agents.build.model"] == Origin("user file", machine.user_file, 2)
 
 
@@ -101,7 +100,7 @@ def test_every_place_of_a_file_is_watched(machine: Machine) -> None:
 def test_a_repeated_model_is_dropped_with_a_warning(machine: Machine) -> None:
     machine.write_project('[fallback]\nfallback_models = [\n  "p/a",\n  "p/b",\n  "p/a",\n]\n')
     loaded = machine.load()
-    assert models(loaded.settings.fallback.fallback_models) == (A, B)
+    assert loaded.settings.fallback.candidates == (A, B)
     (warning,) = loaded.warnings
     assert warning.startswith(f"{machine.project_file}:5:3: fallback.fallback_models: p/a is there already")
 

@@ -3,7 +3,6 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from fallback_plugin.fallback.chain import models
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FAILURE_KINDS, AgentSettings, FallbackSettings, Rule, Settings
 
@@ -34,7 +33,7 @@ def test_equal_settings_are_equal() -> None:
 
 def test_a_variant_outside_of_the_known_ones_survives() -> None:
     chain = FallbackSettings.model_validate({"fallback_models": {"model": "p/a", "variant": "thinking"}})
-    assert models(chain.fallback_models) == (ModelRef("p", "a", "thinking"),)
+    assert chain.candidates == (ModelRef("p", "a", "thinking"),)
 
 
 def test_an_entry_may_cost_money() -> None:
