@@ -71,3 +71,9 @@ prepare_terminal() {
   command -v tmux >/dev/null || system_package tmux ||
     say "tmux is missing: the tests of the terminal UI are skipped. Install it to run them."
 }
+
+# Install redis-server, which the tests of health on several machines start by themselves. Without it they are skipped.
+prepare_redis() {
+  command -v redis-server >/dev/null || system_package redis-server ||
+    say "redis-server is missing: the tests of health on several machines are skipped. Install it to run them."
+}

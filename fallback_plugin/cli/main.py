@@ -16,6 +16,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "classify": "fallback_plugin.cli.classify:classify",
     "config": "fallback_plugin.cli.config:config",
     "explain": "fallback_plugin.cli.explain:explain",
+    "health": "fallback_plugin.cli.health:health",
     "install": "fallback_plugin.cli.install:install",
     "simulate": "fallback_plugin.cli.simulate:simulate",
     "uninstall": "fallback_plugin.cli.uninstall:uninstall",

@@ -84,22 +84,6 @@ class HealthStore(ABC):
         for key in keys:
             self.change(key, lambda _: None)
 
-    def cooling(self, now: float) -> Mapping[ModelRef, float]:
-        """Return the models that are closed each for itself, with the time at which they open."""
-        return {
-            ModelRef(key.provider, key.name, key.variant or None): record.until
-            for key, record in self.view(now).closures.items()
-            if key.scope == "model" and now < record.until
-        }
-
-    def close_model(self, model: ModelRef, until: float, *, reason: str, now: float) -> None:
-        """Close one model until ``until``."""
-        self.close(model, "model", until, reason=reason, now=now)
-
-    def open_model(self, model: ModelRef) -> None:
-        """Open a model, whatever closed it."""
-        self.clear(keys_of(model))
-
 
 class LocalHealth(HealthStore):
     """A store of this machine, which can be told what other machines know."""

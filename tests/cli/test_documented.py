@@ -22,6 +22,8 @@ def commands() -> Iterator[tuple[str, click.Command]]:
     for name in COMMANDS:
         command = command_line.get_command(context, name)
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield name, command
             yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
         elif command is not None:
             yield name, command

@@ -16,24 +16,32 @@ import pytest
 
 from fallback_plugin.health import SqliteHealth
 from fallback_plugin.health.memory import SWEEP_EVERY_S
+from fallback_plugin.health.scope import keys_of
 from fallback_plugin.model_ref import ModelRef
+from tests.health.cooling import cooling
 
 ROOT: Final = Path(__file__).parents[2]
 MODEL: Final = ModelRef("openai", "gpt-5.1", "high")
 NOW: Final = 1_800_000_000.0
-KEYS: Final = 1000
+TRIES: Final = 1000
 
-CLAIM_ALL: Final = """
+COMPETE: Final = """
 import json, sys
 from pathlib import Path
 from fallback_plugin.health import SqliteHealth
+from fallback_plugin.health.scope import Key
 
 troubles = []
 health = SqliteHealth(Path(sys.argv[1]), on_trouble=troubles.append, busy_timeout_s=5)
-health.cooling(0)
+health.view(0)
 print("ready", flush=True)
 sys.stdin.readline()
-won = [key for key in range(int(sys.argv[3])) if health.claim(f"failure {key}", sys.argv[2], 1.0, ttl_s=60)]
+holder, now = sys.argv[2], 1.0
+take = {
+    "lease": lambda n: health.claim(f"failure {n}", holder, now, ttl_s=60),
+    "probe": lambda n: health.begin_probe(Key("model", "p", str(n)), holder, now, ttl_s=60),
+}[sys.argv[4]]
+won = [number for number in range(int(sys.argv[3])) if take(number)]
 health.shut()
 print(json.dumps({"won": won, "troubles": troubles}))
 """
@@ -46,7 +54,7 @@ from fallback_plugin.model_ref import ModelRef
 
 health = SqliteHealth(Path(sys.argv[1]), on_trouble=sys.exit)
 for number in itertools.count():
-    health.close_model(ModelRef("p", str(number)), 100.0 + number, reason="rate_limit", now=1.0)
+    health.close(ModelRef("p", str(number)), "model", 100.0 + number, reason="rate_limit", now=1.0)
     print(number, flush=True)
 """
 
@@ -54,9 +62,10 @@ COOLING: Final = """
 import json, sys
 from pathlib import Path
 from fallback_plugin.health import SqliteHealth
+from tests.health.cooling import cooling
 
 health = SqliteHealth(Path(sys.argv[1]), on_trouble=sys.exit)
-print(json.dumps({str(model): until for model, until in health.cooling(float(sys.argv[2])).items()}))
+print(json.dumps({str(model): until for model, until in cooling(health, float(sys.argv[2])).items()}))
 """
 
 NOT_YET: Final = """
@@ -103,22 +112,22 @@ def program(text: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def test_what_one_store_closes_and_opens_another_sees(one: SqliteHealth, other: SqliteHealth) -> None:
-    assert other.cooling(NOW) == {}
+    assert cooling(other, NOW) == {}
 
-    one.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
-    assert other.cooling(NOW) == {MODEL: NOW + 60}
+    one.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
+    assert cooling(other, NOW) == {MODEL: NOW + 60}
 
-    other.open_model(MODEL)
-    assert one.cooling(NOW) == {}
+    other.clear(keys_of(MODEL))
+    assert cooling(one, NOW) == {}
 
 
 def test_no_store_shortens_what_another_wrote(one: SqliteHealth, other: SqliteHealth) -> None:
-    one.cooling(NOW)
-    other.close_model(MODEL, NOW + 3600, reason="quota", now=NOW)
+    one.view(NOW)
+    other.close(MODEL, "model", NOW + 3600, reason="quota", now=NOW)
 
-    one.close_model(MODEL, NOW + 60, reason="rate_limit", now=NOW)
+    one.close(MODEL, "model", NOW + 60, reason="rate_limit", now=NOW)
 
-    assert one.cooling(NOW) == other.cooling(NOW) == {MODEL: NOW + 3600}
+    assert cooling(one, NOW) == cooling(other, NOW) == {MODEL: NOW + 3600}
 
 
 def test_of_two_stores_one_gets_the_lease(one: SqliteHealth, other: SqliteHealth) -> None:
@@ -129,13 +138,21 @@ def test_of_two_stores_one_gets_the_lease(one: SqliteHealth, other: SqliteHealth
 
 
 def test_an_unchanged_file_is_not_read_again(one: SqliteHealth) -> None:
-    one.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+    one.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
 
     assert one.view(NOW).closures is one.view(NOW + 1).closures
 
 
-def test_of_two_processes_exactly_one_gets_each_lease(file: Path) -> None:
-    with program(CLAIM_ALL, file, "a", KEYS) as first, program(CLAIM_ALL, file, "b", KEYS) as second:
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", ["lease", "probe"])
+def test_of_two_processes_exactly_one_gets_each(file: Path, one: SqliteHealth, what: str) -> None:
+    for number in range(TRIES):
+        one.close(ModelRef("p", str(number)), "model", 1.0, reason="quota", now=0.0)
+
+    with (
+        program(COMPETE, file, "a", TRIES, what) as first,
+        program(COMPETE, file, "b", TRIES, what) as second,
+    ):
         for process in (first, second):
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
@@ -146,7 +163,7 @@ def test_of_two_processes_exactly_one_gets_each_lease(file: Path) -> None:
         answers = [json.loads(process.communicate()[0]) for process in (first, second)]
 
     assert [answer["troubles"] for answer in answers] == [[], []]
-    assert sorted(answers[0]["won"] + answers[1]["won"]) == list(range(KEYS))
+    assert sorted(answers[0]["won"] + answers[1]["won"]) == list(range(TRIES))
 
 
 def test_a_killed_process_leaves_everything_it_committed(file: Path, one: SqliteHealth) -> None:
@@ -158,7 +175,7 @@ def test_a_killed_process_leaves_everything_it_committed(file: Path, one: Sqlite
         *_, last = (299, *map(int, process.stdout.read().split()))
     assert process.returncode == -signal.SIGKILL
 
-    known = one.cooling(0)
+    known = cooling(one, 0)
 
     # The one it was killed in may have been committed without being told.
     assert len(known) - (last + 1) in (0, 1)
@@ -169,7 +186,7 @@ def test_a_killed_process_leaves_everything_it_committed(file: Path, one: Sqlite
 
 
 def test_a_new_process_knows_what_cools(file: Path, one: SqliteHealth) -> None:
-    one.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+    one.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
 
     with program(COOLING, file, NOW) as process:
         answer = process.communicate()[0]
@@ -198,7 +215,7 @@ def test_the_file_is_for_its_owner_only(file: Path, one: SqliteHealth) -> None:
 
 
 def test_shutting_leaves_one_file_that_holds_everything(file: Path, one: SqliteHealth) -> None:
-    one.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+    one.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
 
     one.shut()
 
@@ -210,7 +227,7 @@ def test_shutting_leaves_one_file_that_holds_everything(file: Path, one: SqliteH
 
 
 def test_a_call_after_shutting_does_not_open_the_file_again(file: Path, one: SqliteHealth) -> None:
-    one.cooling(NOW)
+    one.view(NOW)
     one.shut()
 
     one.claim("failure", "a", NOW, ttl_s=60)
@@ -229,12 +246,12 @@ def test_expired_leases_are_thrown_away(file: Path, one: SqliteHealth) -> None:
 
 
 def test_a_call_from_another_thread_is_a_mistake_and_said_so(one: SqliteHealth) -> None:
-    one.cooling(NOW)
+    one.view(NOW)
     raised: list[str] = []
 
     def call() -> None:
         try:
-            one.cooling(NOW)
+            one.view(NOW)
         except sqlite3.ProgrammingError as error:
             raised.append(str(error))
 

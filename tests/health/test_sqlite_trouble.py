@@ -13,8 +13,10 @@ import pytest
 
 from fallback_plugin.health import SqliteHealth
 from fallback_plugin.health.records import Records
+from fallback_plugin.health.scope import keys_of
 from fallback_plugin.health.trouble import HealthFileError
 from fallback_plugin.model_ref import ModelRef
+from tests.health.cooling import cooling
 
 MODEL: Final = ModelRef("openai", "gpt-5.1", "high")
 OTHER: Final = ModelRef("anthropic", "claude-opus-4-5")
@@ -57,17 +59,17 @@ def assert_works_in_memory(health: Watched, *, because: str) -> None:
     """Show that the store does all it should, and spoke once."""
     assert health.claim("new failure", "a", NOW, ttl_s=60)
     assert not health.claim("new failure", "b", NOW, ttl_s=60)
-    health.close_model(OTHER, NOW + 5, reason="quota", now=NOW)
-    assert health.cooling(NOW)[OTHER] == NOW + 5
-    health.open_model(OTHER)
-    assert OTHER not in health.cooling(NOW)
+    health.close(OTHER, "model", NOW + 5, reason="quota", now=NOW)
+    assert cooling(health, NOW)[OTHER] == NOW + 5
+    health.clear(keys_of(OTHER))
+    assert OTHER not in cooling(health, NOW)
     (trouble,) = health.troubles
     assert because in trouble
     assert trouble.endswith("Until the end of this process, closed models and leases are known to it alone")
 
 
 def test_a_file_locked_for_long(file: Path, health: Watched) -> None:
-    health.cooling(NOW)
+    health.view(NOW)
     with closing(sqlite3.connect(file, isolation_level=None)) as locker:
         locker.execute("BEGIN IMMEDIATE")
 
@@ -80,7 +82,7 @@ def test_a_file_whose_opening_another_process_does_not_end(file: Path, health: W
     folder = os.open(file.parent, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
 
-    health.cooling(NOW)
+    health.view(NOW)
     os.close(folder)
 
     assert_works_in_memory(health, because=f"{file}: another process keeps it locked")
@@ -88,29 +90,29 @@ def test_a_file_whose_opening_another_process_does_not_end(file: Path, health: W
 
 
 def test_what_was_known_stays_known_when_the_file_is_lost(file: Path, health: Watched) -> None:
-    health.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+    health.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
     health.claim("failure", "a", NOW, ttl_s=60)
     with closing(sqlite3.connect(file, isolation_level=None)) as locker:
         locker.execute("BEGIN IMMEDIATE")
 
         assert not health.claim("failure", "b", NOW, ttl_s=60)
 
-    assert health.cooling(NOW) == {MODEL: NOW + 60}
+    assert cooling(health, NOW) == {MODEL: NOW + 60}
     assert_works_in_memory(health, because="locked")
 
 
 def test_a_close_that_meets_the_trouble_is_kept(file: Path, health: Watched) -> None:
-    health.cooling(NOW)
+    health.view(NOW)
     with closing(sqlite3.connect(file, isolation_level=None)) as locker:
         locker.execute("BEGIN IMMEDIATE")
 
-        health.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+        health.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
 
-    assert health.cooling(NOW) == {MODEL: NOW + 60}
+    assert cooling(health, NOW) == {MODEL: NOW + 60}
 
 
 def test_a_full_disk(health: Watched) -> None:
-    health.cooling(NOW)
+    health.view(NOW)
     health.connection.execute("PRAGMA max_page_count = 1")
 
     health.claim("x" * 100_000, "a", NOW, ttl_s=60)
@@ -119,7 +121,7 @@ def test_a_full_disk(health: Watched) -> None:
 
 
 def test_a_read_only_file(health: Watched) -> None:
-    health.cooling(NOW)
+    health.view(NOW)
     health.connection.execute("PRAGMA query_only = ON")
 
     health.claim("failure", "a", NOW, ttl_s=60)
@@ -132,7 +134,7 @@ def test_a_folder_without_permission_to_write(file: Path, health: Watched) -> No
     if os.access(file.parent, os.W_OK):
         pytest.skip("root may write everywhere")
 
-    health.cooling(NOW)
+    health.view(NOW)
 
     file.parent.chmod(0o700)
     assert_works_in_memory(health, because="name a place in health.file that can be written")
@@ -142,7 +144,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     health = Watched(tmp_path / "taken" / "health.sqlite3")
 
-    health.cooling(NOW)
+    health.view(NOW)
 
     assert_works_in_memory(health, because="name a place in health.file that can be written")
 
@@ -150,7 +152,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_the_file(file: Path, health: Watched) -> None:
     file.mkdir()
 
-    health.cooling(NOW)
+    health.view(NOW)
 
     assert_works_in_memory(health, because=f"{file}: it cannot be opened")
 
@@ -182,14 +184,14 @@ def test_a_python_without_sqlite(health: Watched, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(sys.modules, Records.__module__)
     monkeypatch.setitem(sys.modules, "sqlite3", None)
 
-    health.cooling(NOW)
+    health.view(NOW)
 
     assert_works_in_memory(health, because="this Python has no SQLite")
 
 
 def test_no_call_comes_back_to_a_file_that_was_given_up(file: Path, health: Watched) -> None:
     file.mkdir()
-    health.cooling(NOW)
+    health.view(NOW)
     file.rmdir()
 
     health.claim("failure", "a", NOW, ttl_s=60)
@@ -217,7 +219,7 @@ def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(
 def test_damage_inside_of_a_database_is_found(file: Path, health: Watched) -> None:
     with closing_health(file) as before:
         for number in range(500):
-            before.close_model(ModelRef("p", str(number)), NOW + 60, reason="quota", now=NOW)
+            before.close(ModelRef("p", str(number)), "model", NOW + 60, reason="quota", now=NOW)
     content = bytearray(file.read_bytes())
     content[4 * 4096 : 5 * 4096] = b"\xa5" * 4096
     file.write_bytes(content)
@@ -225,29 +227,29 @@ def test_damage_inside_of_a_database_is_found(file: Path, health: Watched) -> No
     health.claim("failure", "a", NOW, ttl_s=60)
 
     assert file.with_name("health.sqlite3.damaged-1").read_bytes() == content
-    assert health.cooling(NOW) == {}
+    assert cooling(health, NOW) == {}
     assert len(health.troubles) == 1
 
 
 def test_the_log_of_a_damaged_file_that_others_hold_goes_with_it(file: Path, health: Watched) -> None:
     with closing_health(file) as holder:
-        holder.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+        holder.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
         holder.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with file.open("r+b") as damaged_file:
             damaged_file.write(b"no database at all\n")
 
-        health.close_model(OTHER, NOW + 60, reason="quota", now=NOW)
+        health.close(OTHER, "model", NOW + 60, reason="quota", now=NOW)
 
         assert file.with_name("health.sqlite3.damaged-1-wal").exists()
         with closing_health(file) as other:
-            assert other.cooling(NOW) == {OTHER: NOW + 60}
+            assert cooling(other, NOW) == {OTHER: NOW + 60}
 
 
 def test_every_damaged_file_is_kept(file: Path) -> None:
     for content in (b"first" * 500, b"second" * 500):
         file.write_bytes(content)
         with closing_health(file) as health:
-            health.cooling(NOW)
+            health.view(NOW)
 
     assert file.with_name("health.sqlite3.damaged-1").read_bytes() == b"first" * 500
     assert file.with_name("health.sqlite3.damaged-2").read_bytes() == b"second" * 500
@@ -256,12 +258,12 @@ def test_every_damaged_file_is_kept(file: Path) -> None:
 def test_a_file_found_damaged_that_another_process_replaced_is_simply_used(
     file: Path, health: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    health.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+    health.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
     with closing_health(file) as other:
-        other.close_model(OTHER, NOW + 60, reason="quota", now=NOW)
+        other.close(OTHER, "model", NOW + 60, reason="quota", now=NOW)
     monkeypatch.setattr(health._records, "revision", damaged)
 
-    assert health.cooling(NOW) == {MODEL: NOW + 60, OTHER: NOW + 60}
+    assert cooling(health, NOW) == {MODEL: NOW + 60, OTHER: NOW + 60}
 
     assert health.troubles == []
     assert list(file.parent.glob("*.damaged-*")) == []
@@ -270,12 +272,12 @@ def test_a_file_found_damaged_that_another_process_replaced_is_simply_used(
 def test_damage_that_the_check_does_not_see_ends_in_memory(
     file: Path, health: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    health.close_model(MODEL, NOW + 60, reason="quota", now=NOW)
+    health.close(MODEL, "model", NOW + 60, reason="quota", now=NOW)
     monkeypatch.setattr(Records, "claim", damaged)
 
     assert health.claim("failure", "a", NOW, ttl_s=60)
 
-    assert health.cooling(NOW) == {MODEL: NOW + 60}
+    assert cooling(health, NOW) == {MODEL: NOW + 60}
     assert file.exists()
     assert_works_in_memory(health, because="malformed")
 
