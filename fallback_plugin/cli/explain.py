@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from fallback_plugin.cli.printable import printable
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
 
 
@@ -29,17 +30,19 @@ def explain(session: str | None, *, everything: bool, as_json: bool, config_file
     from fallback_plugin.health import default_file  # noqa: PLC0415 -- the same
 
     file = beside(settings_in_force(config_file).health.file or default_file(os.environ))
-    answers = last_answers(list(read_decisions(file)), session)
+    try:
+        decisions = list(read_decisions(file))
+    except OSError as error:
+        click.echo(f"error: {file}: it cannot be read ({error.strerror or error})", err=True)
+        click.get_current_context().exit(1)
+    answers = last_answers(decisions, session)
     if not answers:
         of = f" of session {session}" if session else ""
         click.echo(f"no failure{of} has been answered yet, as far as {file} tells")
         return
     for answer in answers if everything else answers[-1:]:
-        if as_json:
-            for decision in answer:
-                click.echo(json.dumps(decision, ensure_ascii=False))
-        else:
-            click.echo("\n".join(_lines(answer)))
+        for line in map(json.dumps, answer) if as_json else _lines(answer):
+            click.echo(printable(line))
 
 
 def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -61,12 +64,14 @@ def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _headline(first: Mapping[str, Any], why: Mapping[str, Any]) -> str:
-    match first["decision"]:
-        case "retry":
-            return f"{why.get('failed')} was asked once more"
-        case "exhausted":
-            return "no model was left"
-    return f"{why.get('failed')} → {why.get('taken')}"
+    decision = first["decision"]
+    if decision == "exhausted":
+        return "no model was left"
+    if not why:
+        return f"{decision}; the reason was too long to keep"
+    return (
+        f"{why['failed']} was asked once more" if decision == "retry" else f"{why['failed']} → {why['taken']}"
+    )
 
 
 def _cause(why: Mapping[str, Any]) -> str:

@@ -1,17 +1,17 @@
 """``fallback-plugin simulate``: a recording of a host, played through the engine without a network."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from fallback_plugin.cli.printable import printable
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
 
 if TYPE_CHECKING:
-    from fallback_plugin.fallback.simulation import Step
+    from fallback_plugin.fallback.simulation import Ending, Step
 
 
 @click.command()
@@ -19,31 +19,26 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a step instead of text.")
 @config_option
 def simulate(trace: Path, *, as_json: bool, config_file: Path | None) -> None:
-    """Play the recording TRACE and print what would be done, when and why."""
-    from fallback_plugin.fallback.simulation import read_trace, simulate  # noqa: PLC0415 -- pydantic
+    """Play the recording TRACE and print what would be done, when and why, and what it came to."""
+    from fallback_plugin.fallback.simulation import Step, simulate  # noqa: PLC0415 -- pydantic
+    from fallback_plugin.fallback.trace import read_trace  # noqa: PLC0415 -- the same
 
     settings = settings_in_force(config_file)
-    moments = list(read_trace(trace.read_text(encoding="utf-8", errors="replace").splitlines()))
-    steps = list(simulate(moments, settings))
-    for step in steps:
+    with trace.open(encoding="utf-8", errors="replace") as lines:
+        moments = list(read_trace(lines))
+    for told in simulate(moments, settings):
         if as_json:
-            click.echo(json.dumps(asdict(step), ensure_ascii=False))
+            click.echo(json.dumps(asdict(told)))
         else:
-            click.echo(_line(step))
-    if not as_json:
-        click.echo(_end(steps, len(moments)))
+            click.echo(printable(_step(told) if isinstance(told, Step) else _ending(told)))
 
 
-def _line(step: "Step") -> str:
+def _step(step: "Step") -> str:
     where = f"{step.trace}: " if step.trace else ""
     why = f"  ({step.reason})" if step.reason else ""
     return f"{step.at:>9.3f} s  {where}{step.session}  {step.effect}{why}"
 
 
-def _end(steps: Sequence["Step"], events: int) -> str:
-    prompts = [step.effect for step in steps if step.effect.startswith("run ")]
-    if prompts:
-        return f"{events} events: {len(prompts)} time(s) another try; last: {prompts[-1]}"
-    decided = next((step for step in reversed(steps) if step.effect.startswith("decide: ")), None)
-    said = f"{decided.effect.removeprefix('decide: ')} ({decided.reason})" if decided else "nothing failed"
-    return f"{events} events: nothing is sent: {said}"
+def _ending(ending: "Ending") -> str:
+    where = " ".join(f"{name}:" for name in (ending.trace, ending.session) if name)
+    return f"{where} {ending.outcome} ({ending.reason})".lstrip()

@@ -32,6 +32,9 @@ HOSTS_WAIT_COUNTS: Final = frozenset[FailureKind](
 )
 """Kinds for which the host's own short wait says something about the model."""
 
+RELAYED: Final = frozenset[FailureKind]({"rate_limit", "overload", "server", "quota", "billing"})
+"""Kinds that are the upstream's own trouble where an aggregator repeats its error."""
+
 PLANS: Final = frozenset[FailureKind]({"quota", "billing"})
 
 
@@ -89,7 +92,9 @@ def classify(
     lasting = (row.lasting and retry_after_s is None) or (compacting and row.kind == "overflow")
     return Failure(
         kind=row.kind,
-        scope=row.scope or SCOPES.get(row.kind, "model"),
+        scope="upstream"
+        if shown.relayed and row.kind in RELAYED
+        else row.scope or SCOPES.get(row.kind, "model"),
         retry_after_s=retry_after_s,
         http_status=status,
         provider_code=shown.provider_code,
@@ -123,7 +128,7 @@ def _row(shown: Evidence, status: int | None, rules: Iterable[Rule], provider: s
     for built_in in RULES:
         if allowed is not None and built_in.kind not in allowed:
             continue
-        if built_in.matches(shown.codes, shown.text, status, provider):
+        if built_in.matches(shown.codes | own_name, shown.text, status, provider):
             row = _of(built_in, built_in.name)
             return replace(
                 row, lasting=row.lasting or (spent and row.kind == "server" and not built_in.codes)

@@ -4,6 +4,7 @@ The file is bounded: a full one is renamed, and the one renamed before is gone. 
 kinds and rules, and nothing that the person, a model or a provider wrote.
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,9 @@ from fallback_plugin.fallback.effects import Record, Why
 
 MAX_BYTES: Final = 1_000_000
 MAX_LINE: Final = 4_000
+LATEST_S: Final = 1e11
+"""Times past this, in seconds since the epoch, are none."""
+
 BEGINNINGS: Final = frozenset({"switch", "retry", "exhausted"})
 """Decisions that answer a failure; what follows one in its session is how that ended."""
 
@@ -38,13 +42,9 @@ class DecisionLog:
 
     def write(self, record: Record, now: float) -> None:
         """Write a decision down; a failure to do so harms nobody."""
-        line = json.dumps(_plain(record, now), ensure_ascii=False).encode("utf-8", "backslashreplace")
-        if len(line) > MAX_LINE:
-            line = json.dumps(
-                _plain(Record(record.session_id[:100], record.decision[:100], ""), now)
-            ).encode()
+        line = next(line for said in _shorter(_plain(record, now)) if len(line := _line(said)) <= MAX_LINE)
         try:
-            self._append(line + b"\n")
+            self._append(line)
         except OSError as error:
             if not self._told:
                 self._told = True
@@ -55,11 +55,19 @@ class DecisionLog:
         descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.write(descriptor, line)
-            full = os.fstat(descriptor).st_size > self.max_bytes
+            if os.fstat(descriptor).st_size > self.max_bytes:
+                self._make_room(descriptor)
         finally:
             os.close(descriptor)
-        if full:
-            self.file.replace(_older(self.file))
+
+    def _make_room(self, descriptor: int) -> None:
+        """Rename the full file, unless another process does so or has done so."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), self.file.stat()):
+                self.file.replace(_older(self.file))
+        except (BlockingIOError, FileNotFoundError):
+            return
 
 
 def read_decisions(file: Path) -> Iterator[Mapping[str, Any]]:
@@ -69,14 +77,16 @@ def read_decisions(file: Path) -> Iterator[Mapping[str, Any]]:
         OSError: if a file is there and cannot be read.
     """
     for place in (_older(file), file):
-        if not place.exists():
+        try:
+            text = place.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
             continue
-        for line in place.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in text.split("\n"):
             try:
                 decision = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(decision, dict) and isinstance(decision.get("session"), str):
+            if _makes_sense(decision):
                 yield decision
 
 
@@ -104,9 +114,37 @@ def _older(file: Path) -> Path:
     return file.with_name(f"{file.name}.1")
 
 
+def _line(said: Mapping[str, Any]) -> bytes:
+    return json.dumps(said).encode("ascii") + b"\n"
+
+
+def _shorter(said: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a decision as it is and then with less and less of it."""
+    yield said
+    if why := said.get("why"):
+        many = {"model": f"{len(why['passed_over'])} candidates", "reason": "too many to keep", "until": None}
+        yield {**said, "why": {**why, "passed_over": [many]}}
+    yield {
+        "at": said["at"],
+        "session": said["session"][:100],
+        "decision": said["decision"][:100],
+        "reason": "",
+    }
+
+
 def _plain(record: Record, now: float) -> dict[str, Any]:
-    said = {"at": now, "session": record.session_id, "decision": record.decision, "reason": record.reason}
+    said = {
+        "at": now,
+        "session": record.session_id,
+        "decision": record.decision,
+        "reason": _own_words(record),
+    }
     return {**said, "why": _plain_why(record.why)} if record.why else said
+
+
+def _own_words(record: Record) -> str:
+    """Return a decision's reason without the host's words, which may quote anything; they stand last."""
+    return record.reason.partition(":")[0] if record.decision == "gave up" else record.reason
 
 
 def _plain_why(why: Why) -> dict[str, Any]:
@@ -125,3 +163,40 @@ def _plain_why(why: Why) -> dict[str, Any]:
             {"model": str(each.model), "reason": each.reason, "until": each.until} for each in why.passed_over
         ],
     }
+
+
+def _makes_sense(decision: object) -> bool:
+    """Tell whether something is what `_plain` makes."""
+    match decision:
+        case {"at": at, "session": str(), "decision": str(), "reason": str(), **more}:
+            return _is_time(at) and ("why" not in more or _why_makes_sense(more["why"]))
+    return False
+
+
+def _why_makes_sense(why: object) -> bool:
+    match why:
+        case {
+            "turn": str(),
+            "sign": str(),
+            "failed": str(),
+            "kind": str(),
+            "scope": str(),
+            "http_status": int() | None,
+            "retry_after_s": int() | float() | None,
+            "rule": str(),
+            "taken": str() | None,
+            "passed_over": list(passed_over),
+        }:
+            return all(map(_passed_over_makes_sense, passed_over))
+    return False
+
+
+def _passed_over_makes_sense(passed: object) -> bool:
+    match passed:
+        case {"model": str(), "reason": str(), "until": until}:
+            return until is None or _is_time(until)
+    return False
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < LATEST_S

@@ -97,6 +97,14 @@ class Reopen:
 
 
 @dataclass(frozen=True, slots=True)
+class EndProbe:
+    """Let others probe: the session asked a half-open model and nobody will know what came of it."""
+
+    session_id: str
+    model: ModelRef
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """Hand in the prompt of attempt ``attempt``."""
 
@@ -172,6 +180,7 @@ Effect: TypeAlias = (
     | DeleteMessage
     | CloseModel
     | Reopen
+    | EndProbe
     | Prompt
     | Toast
     | StartTimer

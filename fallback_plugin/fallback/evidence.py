@@ -35,6 +35,9 @@ TEXT_KEYS: Final = frozenset(
         "raw",
         "error_description",
         "error_message",
+        "error_msg",
+        "err_msg",
+        "errmsg",
         "status_msg",
         "title",
     }
@@ -54,7 +57,8 @@ class Field:
 class Evidence:
     """``codes`` and ``text`` are in lower case; ``fields`` are all plain values of the bodies.
 
-    ``retried`` says that the host's own retries are spent.
+    ``retried`` says that the host's own retries are spent; ``relayed``: an aggregator repeats its
+    upstream's error.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Evidence:
     fields: tuple[Field, ...]
     headers: Mapping[str, str]
     retried: bool = False
+    relayed: bool = False
 
 
 def gather(error: HostError) -> Evidence:
@@ -89,6 +94,7 @@ def gather(error: HostError) -> Evidence:
         fields=tuple(fields),
         headers=error.response_headers,
         retried=error.is_retryable is True,
+        relayed=any(each.key == "raw" for each in fields),
     )
 
 

@@ -36,6 +36,7 @@ from fallback_plugin.fallback.effects import (
     DeleteMessage,
     Done,
     Effect,
+    EndProbe,
     Failed,
     Fetched,
     FetchMessages,
@@ -226,10 +227,8 @@ class FallbackPlugin:
                     self._finished(effect, self._claim_failure(effect), host)
                 case Toast(once=str() as key) if not self._claim(key):
                     log.debug("%s: another instance says it", session_id)
-                case CloseModel():
-                    self._close(effect)
-                case Reopen():
-                    self._health.reopen(effect.model, asked_at=effect.asked_at)
+                case CloseModel() | Reopen() | EndProbe():
+                    self._tell_health(effect)
                 case _:
                     host.start_soon(self._carry_out, effect, host)
         if session_id in self._waiting_for_idle and not self.engine.busy(session_id):
@@ -252,15 +251,15 @@ class FallbackPlugin:
         self._read_health()
         return granted
 
-    def _close(self, effect: CloseModel) -> None:
-        self._health.close(
-            effect.model,
-            effect.scope,
-            effect.until,
-            reason=effect.reason,
-            now=self._clock(),
-            base_s=effect.base_s,
-        )
+    def _tell_health(self, effect: CloseModel | Reopen | EndProbe) -> None:
+        match effect:
+            case CloseModel(_, model, scope, until, reason, base_s):
+                now = self._clock()
+                self._health.close(model, scope, until, reason=reason, now=now, base_s=base_s)
+            case Reopen(_, model, asked_at):
+                self._health.reopen(model, asked_at=asked_at)
+            case EndProbe(session_id, model):
+                self._health.end_probe(model, session_id)
 
     def _claim(self, key: str) -> bool:
         return self._health.claim(key, self._holder, self._clock(), ttl_s=LEASE_S)

@@ -39,7 +39,7 @@ _BEFORE: Final = (
     r"(?:(?:try|retry|retrying|again|available|reset|resets|resetting|renews?|refresh(?:es)?|wait|waiting|back|opens?|restored)"
     r"[^\d\n]{0,40}?"
     r"|(?:请在|请于|请等待|将在|将于|等待|还需|约)[^\d\n]{0,10}?"
-    r"|(?:in|en|dans|tra|fra|noch|через)\s(?:etwa |circa |about |~)?"
+    r"|(?:in|en|em|dans|tra|fra|noch|через)\s(?:etwa |circa |about |~)?"
     r"|(?:erneut|versuchen|intent|réessay|riprova|aguarde|espere|attend|warte)[^\d\n]{0,40}?)~?"
 )
 _AFTER: Final = r"\s?(?:后|後|以后|之后|이?\s?후|뒤)"
@@ -131,7 +131,7 @@ def _about_reset() -> re.Pattern[str]:
 def _iso() -> re.Pattern[str]:
     return re.compile(
         r"(?:(?P<year>\d{4})[-/])?(?P<month>\d{1,2})[-/](?P<day>\d{1,2})[t ](?P<hour>\d{1,2}):(?P<minute>\d\d)"
-        r"(?::(?P<second>\d\d)(?:\.\d{1,9})?)? ?(?P<zone>z\b|utc(?:[+-]\d{1,2})?|gmt|[+-]\d\d:?\d\d|\(?[a-z]{2,12}/[a-z_]{2,20}\)?)?"
+        r"(?::(?P<second>\d\d)(?:\.\d{1,9})?)? ?(?P<zone>z\b|\(?(?:utc|gmt)(?:[+-]\d{1,2}(?::?\d\d)?)?\)?|[+-]\d\d:?\d\d|\(?[a-z]{2,12}/[a-z_]{2,20}\)?)?"
     )
 
 
@@ -244,7 +244,7 @@ def _zone(text: str | None) -> tzinfo | None:
 
 @cache
 def _offset() -> re.Pattern[str]:
-    return re.compile(r"(?:utc)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>\d\d)?")
+    return re.compile(r"(?:utc|gmt)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>\d\d)?")
 
 
 def _named_zone(name: str) -> tzinfo | None:

@@ -7,7 +7,7 @@ from fallback_plugin.events import AssistantMessage, HostError, Part, SessionSta
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import HOST_BACKOFF_S, Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
-from fallback_plugin.fallback.effects import Abort, Effect, FetchMessages, Record, TimerFired
+from fallback_plugin.fallback.effects import Abort, Effect, EndProbe, FetchMessages, Record, TimerFired
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.policy import Verdict
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
@@ -194,7 +194,10 @@ class Signals:
         """Take the user's word: nothing is sent until their next message."""
         turn.cancelled = True
         turn.running = False
-        return [*stop_timers(session), Record(session.id, "user stopped", reason)]
+        model = turn.attempt.model
+        probing = self._health.half_open(model) is not None
+        given_back: list[Effect] = [EndProbe(session.id, model)] if probing else []
+        return [*stop_timers(session), *given_back, Record(session.id, "user stopped", reason)]
 
     def _error(
         self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context

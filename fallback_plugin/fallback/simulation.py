@@ -1,16 +1,24 @@
 """A recorded stretch of a host's events, played through the engine: what would be done, and why.
 
-Time is the recording's, and ends with it. Calls are answered at once and well; a prompt of ours does not
-change what the recording goes on to show, so that the model it went to is not held to any time.
+Time is the recording's, with a second of silence at its end. Calls are answered at once and well; a prompt of
+ours does not change what the recording goes on to show, so that the model it went to is not held to any time.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from fallback_plugin.errors import FallbackPluginError, WireError
-from fallback_plugin.events import Event, StoredMessage
+from fallback_plugin.events import (
+    Event,
+    Message,
+    MessagePartUpdated,
+    MessageRemoved,
+    MessageUpdated,
+    Part,
+    StoredMessage,
+    UserMessage,
+)
+from fallback_plugin.fallback.context import SETTLE_S
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -34,33 +42,33 @@ from fallback_plugin.fallback.effects import (
     Toast,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.trace import LATEST_S, Moment
 from fallback_plugin.health import MemoryHealth
+from fallback_plugin.health.scope import Key
+from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
-from fallback_plugin.wire.event import read_event
-from fallback_plugin.wire.message import read_history
 
-HOLDER: Final = "simulation"
 LEASE_S: Final = 120.0
-_NOT_EVENTS: Final = frozenset({"client", "note", "provider"})
 
+OUTCOMES: Final[Mapping[str, str]] = {
+    "switch": "switched to {model}",
+    "retry": "asked {model} once more",
+    "user stopped": "stopped by the user",
+    "exhausted": "exhausted",
+    "gave up": "gave up",
+}
+"""What a session came to, by its last decision; where another one was the last, nothing was to be done."""
 
-class TraceError(FallbackPluginError):
-    """A file is no recording of a host."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One event of a recording; ``at`` is in seconds from its beginning."""
-
-    trace: str
-    at: float
-    event: Event
-    raw: Mapping[str, Any]
+SENT: Final[Mapping[str, str]] = {
+    "dispatched": "the recording does not show its answer",
+    "switched": "it answered",
+}
+"""Decisions that carry another one out, and how far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that would be done: ``at`` seconds after the recording began, in words, and why."""
+    """Something that would be done at ``at``, in the recording's seconds: in words, and why."""
 
     trace: str
     at: float
@@ -69,59 +77,39 @@ class Step:
     reason: str = ""
 
 
-def read_trace(lines: Iterable[str]) -> Iterator[Moment]:
-    """Read a recording: ``{t, event}`` a line, in seconds, or ``{trace, t_ms, type, properties}``.
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a session of a recording came to, and why; one without a name stands for all of them."""
 
-    Raises:
-        TraceError: with the line's number, if a line is neither.
+    trace: str
+    session: str
+    outcome: str
+    reason: str
+
+
+def simulate(moments: Iterable[Moment], settings: Settings) -> Iterator[Step | Ending]:
+    """Play a recording, each trace of it by itself, and yield what would be done and what it came to."""
+    traces: dict[str, list[Moment]] = {}
+    for moment in moments:
+        traces.setdefault(moment.trace, []).append(moment)
+    for trace, played in (traces or {"": []}).items():
+        player = _Player(trace, Engine(settings), began_at(played))
+        for moment in played:
+            yield from player.play(moment)
+        yield from player.end()
+
+
+def began_at(moments: Sequence[Moment]) -> float:
+    """Return when a recording began, in seconds since the epoch; 0 if its times are not of this world.
+
+    No message is seen before it is made, so the one that was seen soonest tells best.
     """
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            source = json.loads(line)
-        except (ValueError, RecursionError):
-            raise TraceError(f"line {number}: this is no JSON; a recording has one object a line") from None
-        found = _moment(source) if isinstance(source, dict) else None
-        if found is not None:
-            yield found
-        elif not isinstance(source, dict) or not _is_known(source):
-            raise TraceError(
-                f"line {number}: this is no event of a host; "
-                'write {"t": seconds, "event": {"type": …, "properties": …}}'
-            )
-
-
-def _is_known(source: Mapping[str, Any]) -> bool:
-    """Tell whether a line belongs to a recording though it is no event the host sends."""
-    return bool(_NOT_EVENTS & source.keys()) or "event" in source or "type" in source
-
-
-def _moment(source: Mapping[str, Any]) -> Moment | None:
-    raw = source.get("event")
-    if isinstance(raw, dict):
-        at = source.get("t", 0.0)
-        raw = raw.get("payload", raw)  # a stream of all directories wraps its events
-    elif isinstance(source.get("type"), str) and isinstance(source.get("properties"), dict):
-        raw, at = source, source.get("t_ms", 0.0) / 1000
-    if not isinstance(raw, dict) or raw.get("type") == "sync" or str(raw.get("type")).startswith("HOOK"):
-        return None
-    try:
-        return Moment(str(source.get("trace", "")), float(at), read_event(raw), raw)
-    except (WireError, TypeError, ValueError):
-        return None
-
-
-def simulate(moments: Iterable[Moment], settings: Settings, *, began: float = 0.0) -> Iterator[Step]:
-    """Play a recording, each trace of it by itself, and yield what would be done.
-
-    ``began`` is when the recording began, in seconds since the epoch, for reset times.
-    """
-    player: _Player | None = None
-    for sequence, moment in enumerate(moments, 1):
-        if player is None or player.trace != moment.trace:
-            player = _Player(moment.trace, Engine(settings), began)
-        yield from player.play(moment, sequence)
+    told = (
+        moment.event.message.created_at - moment.at
+        for moment in moments
+        if isinstance(moment.event, MessageUpdated) and moment.event.message.created_at < LATEST_S
+    )
+    return max([0.0, *told])
 
 
 @dataclass(slots=True)
@@ -134,18 +122,35 @@ class _Player:
     at: float = 0.0
     health: MemoryHealth = field(default_factory=MemoryHealth)
     timers: dict[tuple[str, str], tuple[float, StartTimer]] = field(default_factory=dict)
-    messages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    messages: dict[str, Message] = field(default_factory=dict)
+    parts: dict[str, dict[str, Part]] = field(default_factory=dict)
     beyond: set[str] = field(default_factory=set)
+    answers: dict[str, Record] = field(default_factory=dict)
+    asked: dict[str, ModelRef] = field(default_factory=dict)
+    decided: dict[str, Record] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.engine.health.begin_probe = self._begin_probe
 
     @property
     def now(self) -> float:
         return self.began + self.at
 
-    def play(self, moment: Moment, sequence: int) -> Iterator[Step]:
+    def play(self, moment: Moment) -> Iterator[Step]:
         """Let the timers run out that are due, then tell the event."""
         yield from self._wait_until(moment.at)
-        self._remember(moment.raw)
-        yield from self._tell(read_event(moment.raw, sequence=sequence))
+        self._remember(moment.event)
+        yield from self._tell(moment.event)
+
+    def end(self) -> Iterator[Step | Ending]:
+        """Let a switch that has begun come to its end, and say what each session came to."""
+        yield from self._wait_until(self.at + SETTLE_S)
+        for session, decision in self.decided.items():
+            yield self._ending(session, decision)
+        if not self.decided:
+            enabled = self.engine.settings.fallback.enabled
+            reason = "nothing failed" if enabled else "fallback is switched off in the settings"
+            yield Ending(self.trace, "", "nothing to do", reason)
 
     def _wait_until(self, at: float) -> Iterator[Step]:
         while due := min((t for t in self.timers.values() if t[0] <= at), key=lambda t: t[0], default=None):
@@ -162,13 +167,17 @@ class _Player:
     def _look(self) -> None:
         self.engine.health.view = self.health.view(self.now)
 
-    def _take(self, effects: Iterable[Effect]) -> Iterator[Step]:
-        taken = list(effects)
-        for effect in taken:
-            if words := _words(effect):
-                reason = effect.reason if isinstance(effect, Record) else ""
+    def _take(self, effects: Sequence[Effect]) -> Iterator[Step]:
+        for record in effects:
+            if isinstance(record, Record):
+                self.decided[record.session_id] = record
+                if record.why:
+                    self.answers[record.session_id] = record
+        for effect in effects:
+            if words := self._words(effect):
+                reason = self._reason(effect, effects)
                 yield Step(self.trace, round(self.at, 3), effect.session_id, words, reason)
-        for effect in taken:
+        for effect in effects:
             outcome = self._outcome(effect)
             if outcome is not None:
                 self._look()
@@ -178,81 +187,109 @@ class _Player:
         """Carry an effect out; None if the engine does not wait for what comes of it."""
         match effect:
             case Claim():
-                probing = effect.probe is None or self._probe(effect)
-                return Done() if probing else Failed(PROBED)
+                return self._claimed(effect)
             case Prompt():
                 self.beyond.add(effect.session_id)
+                self.asked[effect.session_id] = effect.body.model
                 return Done()
             case Abort() | Revert() | DeleteMessage():
                 return Done()
             case FetchSession():
                 return Fetched()
             case FetchMessages():
-                return Fetched(messages=tuple(self._history(effect.session_id)))
+                return Fetched(messages=self._history(effect.session_id))
             case StartTimer() if effect.name == "settle" or effect.session_id not in self.beyond:
                 self.timers[effect.session_id, effect.name] = self.at + effect.after_s, effect
             case StopTimer():
                 self.timers.pop((effect.session_id, effect.name), None)
             case CloseModel():
-                self.health.close(
-                    effect.model,
-                    effect.scope,
-                    effect.until,
-                    reason=effect.reason,
-                    now=self.now,
-                    base_s=effect.base_s,
-                )
+                self._close(effect)
             case Reopen():
                 self.health.reopen(effect.model, asked_at=effect.asked_at)
         return None
 
-    def _probe(self, claim: Claim) -> bool:
-        if claim.probe is None:
-            return True
-        return self.health.begin_probe(claim.probe, claim.session_id, self.now, ttl_s=LEASE_S)
+    def _claimed(self, claim: Claim) -> Outcome:
+        free = claim.probe is None or self._begin_probe(claim.probe, claim.session_id)
+        return Done() if free else Failed(PROBED)
 
-    def _remember(self, raw: Mapping[str, Any]) -> None:
+    def _close(self, effect: CloseModel) -> None:
+        self.health.close(
+            effect.model,
+            effect.scope,
+            effect.until,
+            reason=effect.reason,
+            now=self.now,
+            base_s=effect.base_s,
+        )
+
+    def _begin_probe(self, key: Key, session_id: str) -> bool:
+        granted = self.health.begin_probe(key, session_id, self.now, ttl_s=LEASE_S)
+        self._look()
+        return granted
+
+    def _remember(self, event: Event) -> None:
         """Keep what the host's history would hold."""
-        properties = raw.get("properties") or {}
-        info, part = properties.get("info"), properties.get("part")
-        if raw.get("type") == "message.updated" and isinstance(info, dict):
-            if info.get("role") == "user" and str(info.get("id")) not in self.messages:
-                self.beyond.discard(str(info.get("sessionID")))
-            self.messages.setdefault(str(info.get("id")), {"parts": {}})["info"] = info
-        elif raw.get("type") == "message.part.updated" and isinstance(part, dict):
-            entry = self.messages.setdefault(str(part.get("messageID")), {"parts": {}})
-            entry["parts"][part.get("id")] = part
+        match event:
+            case MessageUpdated(message=message):
+                if isinstance(message, UserMessage) and message.id not in self.messages:
+                    self.beyond.discard(message.session_id)
+                self.messages[message.id] = message
+            case MessagePartUpdated(part=part):
+                self.parts.setdefault(part.message_id, {})[part.id] = part
+            case MessageRemoved():
+                self.messages.pop(event.message_id, None)
 
-    def _history(self, session_id: str) -> list[StoredMessage]:
-        entries = [
-            {"info": entry["info"], "parts": list(entry["parts"].values())}
-            for entry in self.messages.values()
-            if entry.get("info", {}).get("sessionID") == session_id
-        ]
-        return read_history(entries)
+    def _history(self, session_id: str) -> tuple[StoredMessage, ...]:
+        return tuple(
+            StoredMessage(info=message, parts=tuple(self.parts.get(message.id, {}).values()))
+            for message in self.messages.values()
+            if message.session_id == session_id
+        )
 
+    def _ending(self, session: str, last: Record) -> Ending:
+        answer, model = self.answers.get(session), self.asked.get(session)
+        if last.decision in SENT and answer is not None:
+            outcome, reason = OUTCOMES[answer.decision], SENT[last.decision]
+        elif last.decision in OUTCOMES:
+            outcome, reason = OUTCOMES[last.decision], last.reason
+        else:
+            outcome, reason = "nothing to do", f"{last.decision}: {last.reason}"
+        return Ending(self.trace, session, outcome.format(model=model), reason)
 
-def _words(effect: Effect) -> str:
-    """Put an effect into words; what only prepares another one is left out."""
-    match effect:
-        case Abort():
-            words = "stop the run"
-        case Prompt():
-            again = "the turn in place" if effect.body.message_id else "the message anew"
-            words = f"run {again} on {effect.body.model}"
-        case Revert():
-            words = f"take back {effect.message_id}"
-        case DeleteMessage():
-            words = f"delete {effect.message_id}"
-        case CloseModel():
-            words = f"close {effect.model} ({effect.scope}) for {effect.reason}"
-        case Reopen():
-            words = f"reopen {effect.model}"
-        case Toast():
-            lines = effect.body.message.replace("\n", " / ")
-            words = f"show “{effect.body.title}: {lines}”"
-        case Record():
-            words = f"decide: {effect.decision}"
-        case _:
-            words = ""
-    return words
+    def _reason(self, effect: Effect, beside: Sequence[Effect]) -> str:
+        """Say why something is done: for a decision beside it, or for the failure it answers."""
+        match effect:
+            case Record() | CloseModel():
+                return effect.reason
+            case Toast() | Reopen():
+                return ""
+        decision = next((each for each in beside if isinstance(each, Record) and not each.why), None)
+        if decision is not None:
+            return decision.reason
+        answer = self.answers.get(effect.session_id)
+        return f"{answer.why.failed}: {answer.why.failure.kind}" if answer and answer.why else ""
+
+    def _words(self, effect: Effect) -> str:
+        """Put an effect into words; what only prepares another one is left out."""
+        match effect:
+            case Abort():
+                words = "stop the run"
+            case Prompt():
+                again = "the turn in place" if effect.body.message_id else "the message anew"
+                words = f"run {again} on {effect.body.model}"
+            case Revert():
+                words = f"take back {effect.message_id}"
+            case DeleteMessage():
+                words = f"delete {effect.message_id}"
+            case CloseModel():
+                words = f"close {effect.model} ({effect.scope}) for {round(effect.until - self.now)} s"
+            case Reopen():
+                words = f"reopen {effect.model}"
+            case Toast():
+                lines = effect.body.message.replace("\n", " / ")
+                words = f"show “{effect.body.title}: {lines}”"
+            case Record():
+                words = f"decide: {effect.decision}"
+            case _:
+                words = ""
+        return words

@@ -62,10 +62,13 @@ class Switching:
     def begin_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
     ) -> list[Effect]:
-        """Answer the failure of the turn's attempt by asking the same model once more."""
+        """Answer the failure of the turn's attempt by asking its model once more, if the turn still may."""
         attempt, state = turn.attempt, session.state
-        if state is None or state.current != attempt.model:
+        if state is None:
             return []
+        state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
+        if state.attempts >= context.settings.fallback.max_attempts:
+            return self.begin(session, turn, failure, context, run=run)
         attempt.failed = True
         switch = Switch(turn, state.again(), failure, attempt, context.now, run)
         return self._claim(session, turn, switch, state)
@@ -356,10 +359,12 @@ class Switching:
         if turn.exhaustion_said:
             return []
         turn.exhaustion_said = True
+        closed = {each.model: each.until for each in refusal.passed_over if each.until is not None}
+        opens = {**session.cooling(context.now), **closed}
         return [
             *context.toast(
                 session,
-                toasts.exhausted(turn.reasons, session.cooling(context.now)),
+                toasts.exhausted(turn.reasons, opens),
                 once=f"{turn.message_id}/exhausted",
             ),
             Record(session.id, "exhausted", refusal.reason, why),

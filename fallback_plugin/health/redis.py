@@ -159,7 +159,7 @@ class RedisHealth(HealthStore):
                     raise LinkDownError("it has lost its memory")
                 silent, last = 0, news.revision
                 with self._turn:
-                    self._take_in(news)
+                    self._hear(news)
             elif (silent := silent + 1) >= ASK_EVERY:
                 silent = 0
                 self._link.ping()
@@ -208,6 +208,12 @@ class RedisHealth(HealthStore):
             self._online = True
             self._turn.notify_all()
         return None
+
+    def _hear(self, news: Change) -> None:
+        """Take in what somebody changed, unless something longer was closed here that nobody knows yet."""
+        ours = self._known(news.key)
+        if ours is None or ours.shared or joined(news.record, ours) is not ours:
+            self._take_in(news)
 
     def _take_in(self, change: Change) -> None:
         """Write down what a key became at the server, unless something later is known."""

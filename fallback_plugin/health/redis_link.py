@@ -28,7 +28,7 @@ ANSWER_TIMEOUT_S: Final = 0.15
 """How long the engine waits for an answer: the event loop stands still meanwhile."""
 
 TRIES_LAST: Final = 2 / 3
-"""For how much of a time-out a move is begun again when others were faster: with the last try, 250 ms in all."""
+"""For how much of a time-out a move is begun again when others were faster; with the last try, 250 ms."""
 
 PATIENT_TIMEOUT_S: Final = 2.0
 """How long connecting, and an answer that only a thread waits for, may take."""

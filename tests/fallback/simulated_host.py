@@ -35,6 +35,7 @@ Behaviour: TypeAlias = Literal[
     "rate_limit",
     "refuse_key",
     "bad_request",
+    "say_nothing_of_use",
     "hang",
     "stall",
     "cut",
@@ -231,6 +232,8 @@ class SimulatedHost:
                 self._fail(run, api_error(401))
             case "bad_request":
                 self._fail(run, api_error(400))
+            case "say_nothing_of_use":
+                self._fail(run, {"name": "UnknownError", "data": {"message": "Unexpected server error"}})
             case "hang":
                 run.state = "streaming"
                 run.failed = True

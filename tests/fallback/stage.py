@@ -60,6 +60,9 @@ class Stage:
             elif isinstance(effect, effects.Reopen):
                 self.health.reopen(effect.model, asked_at=effect.asked_at)
                 self.look()
+            elif isinstance(effect, effects.EndProbe):
+                self.health.end_probe(effect.model, effect.session_id)
+                self.look()
         return taken
 
     def claimed(self, claim: Claim) -> Outcome:

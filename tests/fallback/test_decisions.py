@@ -2,7 +2,10 @@
 
 import json
 import multiprocessing
+import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,18 +78,107 @@ def test_a_full_file_makes_room_and_the_one_before_is_gone(log: DecisionLog) -> 
     assert sum(file.stat().st_size for file in log.file.parent.iterdir()) < 3_000
 
 
+def test_two_that_find_it_full_at_once_make_room_once(
+    log: DecisionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.max_bytes = 500
+    other = replace(log)
+    look = os.fstat
+
+    def look_late(descriptor: int) -> os.stat_result:
+        seen = look(descriptor)
+        monkeypatch.setattr(os, "fstat", look)
+        other.write(Record("ses_2", "switched", "x" * 500), 2.0)
+        other.write(Record("ses_3", "switched", "the first of a new file"), 3.0)
+        return seen
+
+    monkeypatch.setattr(os, "fstat", look_late)
+    log.write(Record("ses_1", "switched", "x" * 500), 1.0)
+    assert [decision["session"] for decision in read_decisions(log.file)] == ["ses_1", "ses_2", "ses_3"]
+
+
+def test_one_that_another_has_renamed_just_now_is_no_trouble(
+    log: DecisionLog, trouble: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.max_bytes = 100
+    look = os.fstat
+
+    def look_late(descriptor: int) -> os.stat_result:
+        seen = look(descriptor)
+        monkeypatch.setattr(os, "fstat", look)
+        log.file.rename(log.file.with_name("decisions.jsonl.1"))
+        return seen
+
+    monkeypatch.setattr(os, "fstat", look_late)
+    log.write(Record("ses_1", "switched", "x" * 500), 1.0)
+    assert trouble == []
+    assert len(list(read_decisions(log.file))) == 1
+
+
 def test_lines_that_make_no_sense_are_passed_over(log: DecisionLog) -> None:
     log.write(switched()[0], 1.0)
     with log.file.open("ab") as file:
-        file.write(b'{"half\n[]\n{"session": 5}\n\xff\xfe\n')
+        file.write(b'{"half\n[]\n{"session": 5}\n\xff\xfe\n' + b"[" * 100_000 + b"\n")
     log.write(Record("ses_1", "switched", "so"), 2.0)
     assert [decision["decision"] for decision in read_decisions(log.file)] == ["switch", "switched"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"at": "noon"},
+        {"at": float("nan")},
+        {"at": 1e300},
+        {"session": None},
+        {"decision": 7},
+        {"reason": None},
+        {"why": {}},
+        {"why": None},
+        {"why.failed": 7},
+        {"why.http_status": "429"},
+        {"why.retry_after_s": []},
+        {"why.passed_over": None},
+        {"why.passed_over": [7]},
+        {"why.passed_over": [{"model": "spare/a", "reason": "cooling", "until": 1e300}]},
+    ],
+    ids=str,
+)
+def test_a_line_of_another_shape_is_passed_over(log: DecisionLog, changes: dict[str, Any]) -> None:
+    log.write(switched()[0], 1.0)
+    (decision,) = map(dict, read_decisions(log.file))
+    for key, value in changes.items():
+        within, _, name = key.rpartition(".")
+        (decision[within] if within else decision)[name] = value
+    log.file.write_text(json.dumps(decision))
+    assert list(read_decisions(log.file)) == []
+
+
+def test_a_name_that_would_end_a_line_elsewhere_ends_none_here(log: DecisionLog) -> None:
+    log.write(Record("ses_\u2028\x85\n", "switched", "so"), 1.0)
+    assert [decision["session"] for decision in read_decisions(log.file)] == ["ses_\u2028\x85\n"]
 
 
 def test_a_decision_too_long_for_one_write_is_cut(log: DecisionLog) -> None:
     log.write(Record("ses_1", "switch", "x" * 10_000, WHY), 1.0)
     (kept,) = read_decisions(log.file)
     assert kept == {"at": 1.0, "session": "ses_1", "decision": "switch", "reason": ""}
+
+
+def test_of_too_many_candidates_their_number_is_kept(log: DecisionLog) -> None:
+    many = replace(WHY, passed_over=WHY.passed_over * 100)
+    log.write(Record("ses_1", "switch", "why", many), 1.0)
+    (kept,) = read_decisions(log.file)
+    assert kept["why"]["failed"] == "fake/primary"
+    assert kept["why"]["passed_over"] == [
+        {"model": "100 candidates", "reason": "too many to keep", "until": None}
+    ]
+
+
+def test_the_hosts_own_words_are_not_kept(log: DecisionLog) -> None:
+    log.write(Record("ses_1", "gave up", "the host did not stop its run: invalid: my secret"), 1.0)
+    (kept,) = read_decisions(log.file)
+    assert kept["reason"] == "the host did not stop its run"
+    assert "secret" not in log.file.read_text()
 
 
 def test_half_a_surrogate_pair_is_no_trouble(log: DecisionLog, trouble: list[str]) -> None:

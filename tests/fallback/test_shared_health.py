@@ -8,7 +8,7 @@ from fallback_plugin.health import MemoryHealth
 from fallback_plugin.health.scope import Scope
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.event import read_event
-from tests.fallback.stage import PRIMARY, A, B, Stage, api_error, settings
+from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
 
 SIBLING = ModelRef("fake", "sibling")
 
@@ -101,6 +101,19 @@ def test_a_failure_is_booked_on_the_model_that_was_called() -> None:
     assert other.choose(A) == B
 
 
+def test_with_every_candidate_closed_none_is_taken_and_the_first_to_open_is_said() -> None:
+    stage = Stage()
+    stage.close(A, stage.now + 30)
+    stage.close(B, stage.now + 3600)
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry()
+    assert stage.all(effects.Abort) == []
+    (toast,) = stage.toasts
+    assert toast.title == "All fallbacks exhausted"
+    assert "First to open: spare/a at " in toast.message
+
+
 class TestHalfOpen:
     """After its time a model is asked by one session; the others wait for what comes out."""
 
@@ -143,6 +156,14 @@ class TestHalfOpen:
         _, prober, other = self.after_the_cooldown()
         prober.choose(PRIMARY)
         other.now += 121
+        assert other.choose(PRIMARY) is None
+
+    def test_a_probe_the_person_stops_is_given_back(self) -> None:
+        _, prober, other = self.after_the_cooldown()
+        prober.choose(PRIMARY)
+        prober.user()
+        prober.answer("msg_2")
+        prober.error(ABORTED)
         assert other.choose(PRIMARY) is None
 
     def test_two_copies_in_one_session_agree(self) -> None:

@@ -155,6 +155,26 @@ def test_of_what_two_closed_alone_the_longer_stays(server: FakeServer, one: Mach
         each.wait_for_entries(NOW, ((KEY, Closure(NOW + 3600, "quota", 1, NOW)),))
 
 
+def test_what_was_closed_alone_outlives_shorter_news_of_others(
+    server: FakeServer, tmp_path: Path, other: Machine
+) -> None:
+    """A neighbour without the server closes a model in the file that a machine with the server shares."""
+    local = SqliteHealth(tmp_path / "file", on_trouble=pytest.fail, any_thread=True)
+    neighbour = SqliteHealth(tmp_path / "file", on_trouble=pytest.fail)
+    one = at_imitation(server, local)
+    one.health.view(NOW)
+    one.wait_online()
+    neighbour.close(MODEL, "account", NOW + 3600, reason="quota", now=NOW)
+
+    close(other)
+    close(other, OTHER)
+
+    one.wait_until(lambda: closing_key(OTHER, "account") in one.health.view(NOW).closures)
+    assert one.health.view(NOW).closed_until(MODEL) == NOW + 3600
+    one.health.shut()
+    neighbour.shut()
+
+
 def test_what_was_opened_alone_is_opened_for_all(server: FakeServer, one: Machine, other: Machine) -> None:
     close(one)
     other.wait_for_entries(NOW, ((KEY, RECORD),))

@@ -39,6 +39,12 @@ LIMITS: Final = (
         "everyone",
         scope="model",
     ),
+    phrase(
+        "overload",
+        r"\bloading model|model .{0,80}is (?:currently |still )?loading",
+        "llama.cpp, Hugging Face",
+        scope="model",
+    ),
     phrase("overload", r"überlastet|sobrecargad|surchargé", "other languages", scope="model"),
     phrase(
         "rate_limit", r"all models are .{0,20}rate[- ]limited", "OpenCode Zen", scope="provider", lasting=True
@@ -68,7 +74,7 @@ LIMITS: Final = (
     codes("rate_limit", "1002 1039 1041", "MiniMax", providers=("minimax",)),
     codes(
         "rate_limit",
-        "throttlingexception throttling throttling.ratequota throttling.allocationquota",
+        "throttlingexception throttling throttling.ratequota",
         "Bedrock, DashScope",
         scope="model",
     ),
@@ -76,6 +82,11 @@ LIMITS: Final = (
         "rate_limit",
         "too_many_requests rate_limited rate_limit_exceeded limit_requests limit_burst_rate",
         "everyone",
+    ),
+    codes(
+        "rate_limit",
+        "ratelimiterror toomanyrequestserror rate_limit_error rate_limit_reached_error",
+        "SDKs, Anthropic, Moonshot",
     ),
     codes(
         "rate_limit",
@@ -94,7 +105,7 @@ LIMITS: Final = (
     ),
     phrase(
         "rate_limit",
-        r"zu viele anfragen|demasiadas solicitudes|trop de requêtes|troppe richieste|muitas (?:solicitações|requisições)",
+        r"límite de solicitudes|limite de (?:solicitações|requêtes)|слишком много запросов|лимит запросов|zu viele anfragen|demasiadas solicitudes|trop de requêtes|troppe richieste|muitas (?:solicitações|requisições)",
         "other languages",
     ),
 )
@@ -117,6 +128,7 @@ ACCESS: Final = (
         "Anthropic, Google",
         scope="account",
     ),
+    codes("auth", "authenticationerror permissiondeniederror unauthorizederror", "SDKs", scope="account"),
     codes(
         "auth", "1000 1001 1002 1003 1004 1110 1111 1112 1121 1220", "z.ai", providers=_ZAI, scope="account"
     ),
@@ -151,6 +163,13 @@ ACCESS: Final = (
     ),
     phrase(
         "auth",
+        r"(?:location|country|region|territory).{0,20} not supported|unsupported_country",
+        "Google, OpenAI",
+        scope="provider",
+    ),
+    phrase("auth", r"login fail|carry the api secret key", "MiniMax", scope="account"),
+    phrase(
+        "auth",
         r"access paused|account (?:is |has been )?(?:disabled|deactivated|suspended|banned|locked|not active)",
         "Anthropic, gateways",
         scope="account",
@@ -169,14 +188,26 @@ ACCESS: Final = (
 NETWORK: Final = (
     phrase(
         "tls",
-        r"certificate|self[- ]signed|unable_to_verify_leaf|unable to get local issuer|cert_has_expired|err_tls|err_ssl|ssl routines|wrong version number|\btls handshake failed|eproto\b",
+        r"certificate|self[- _]signed|altname|unable_to_verify_leaf|unable to get local issuer|cert_has_expired|err_tls|err_ssl|ssl routines|wrong version number|\btls handshake failed|eproto\b",
         "Bun, Node",
     ),
-    phrase("transport", r"timed? ?out|timeout|etimedout|deadline[ _]exceeded", "everyone"),
+    codes("transport", "apiconnectionerror apitimeouterror connectionerror", "SDKs"),
+    phrase(
+        "server",
+        r"time|deadline",
+        "RFC 9110, Cloudflare: the gateway waited",
+        only_statuses=frozenset({504, 524}),
+    ),
+    phrase("server", r"gateway time-?out|a timeout occurred", "nginx, Cloudflare"),
+    phrase(
+        "transport",
+        r"timed? ?out|timeout|超时|タイムアウト|시간 초과|etimedout|deadline[ _]exceeded",
+        "everyone",
+    ),
     phrase(
         "transport",
         r"fetch failed|unable to connect|connection (?:refused|reset|error|closed|terminated|lost|was lost|aborted)|socket|econn\w{1,20}|enotfound"
-        r"|eai_again|epipe|ehostunreach|enetunreach|network (?:error|is unreachable|connection)|other side closed|premature close"
+        r"|eai_again|err_(?:connection|network|internet|name|address)|epipe|ehostunreach|enetunreach|network (?:error|is unreachable|connection)|other side closed|premature close"
         r"|getaddrinfo|dns |failed to fetch|stream (?:ended|closed|error|disconnected|was reset)|und_err|^\W{0,4}terminated\W{0,4}$|(?:request|operation|fetch) was aborted|connection to .{0,60}failed|error decoding response",
         "Bun, Node, undici",
     ),

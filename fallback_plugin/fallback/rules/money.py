@@ -68,12 +68,21 @@ MONEY: Final = (
         "z.ai, gateways",
     ),
     phrase("billing", r"requires? (?:a |an )?(?:paid |active )?(?:subscription|plan)\b", "Ollama, gateways"),
+    codes("billing", "billing_disabled", "Google", scope="account"),
+    phrase("billing", r"requires billing", "Google", scope="account"),
+    phrase(
+        "billing",
+        r"draw from your extra usage",
+        "Anthropic: a notice, unless a status makes it an error",
+        only_statuses=frozenset({400, 402, 403}),
+        scope="account",
+    ),
     phrase(
         "billing",
         r"in arrears|overdue|欠费|余额不足|账户余额|余额.{0,4}不足|额度不足|预扣费|充值",
         "Chinese vendors",
     ),
-    phrase("billing", r"upgrade to (?:a )?(?:paid|plus) |to use codex with your", "OpenRouter, Codex"),
+    phrase("billing", r"upgrade to a paid |to use codex with your", "OpenRouter, Codex"),
     phrase(
         "billing",
         r"guthaben|saldo insuficiente|solde insuffisant|残高(?:が)?不足|잔액(?:이)? 부족",
@@ -91,19 +100,16 @@ PLAN_LIMITS: Final = (
         "OpenCode Zen and Go",
         scope="account",
     ),
+    codes("quota", "exceeded_current_quota_error", "Moonshot", scope="account"),
+    codes("quota", "insufficientquotaerror", "SDKs", scope="account"),
+    codes("rate_limit", "throttling.allocationquota", "DashScope: tokens a minute", scope="model"),
     codes("quota", "model_cooldown", "CLIProxyAPI", scope="model"),
     codes("quota", "accountquotaexceeded quotaexceeded setlimitexceeded", "Volcano", scope="account"),
     codes("quota", "1304 1308 1310", "z.ai", statuses=_THROTTLED, scope="account"),
     codes("quota", "2056", "MiniMax", scope="account"),
-    codes("quota", "exceeded_current_quota_error", "Moonshot", scope="account"),
     phrase("rate_limit", r"not your usage limit", "Claude: it says so itself"),
     phrase("quota", r"free[- ]models[- ]per[- ]day", "OpenRouter", scope="account"),
-    phrase(
-        "quota",
-        r"per ?day|daily (?:request |token |usage )?(?:limit|quota)|\b[rt]pd\b",
-        "Google, Groq, OpenAI",
-        scope="model",
-    ),
+    phrase("quota", r"per ?day|\b[rt]pd\b", "Google, Groq, OpenAI", scope="model"),
     phrase(
         "rate_limit",
         r"per ?min|per ?second|\b[rt]p[ms]\b",
@@ -148,12 +154,24 @@ PLAN_LIMITS: Final = (
     phrase("quota", r"insufficient[ _]quota|quota limit", "OpenAI, gateways"),
     phrase(
         "quota",
+        r"(?:reached|exceeded|used up|exhausted) your (?:[a-z]{1,20} ){0,4}(?:quota|allowance)",
+        "Copilot",
+        scope="account",
+    ),
+    phrase(
+        "quota",
         r"使用上限|使用量.{0,6}上限|(?:套餐|额度|配额|限额).{0,12}(?:用尽|用完|耗尽|上限|超)|已达到?.{0,12}(?:上限|限额)",
         "Chinese vendors",
         scope="account",
     ),
     phrase(
         "quota", r"利用(?:上限|制限)に達|クォータ|사용량? 한도|할당량", "Japanese, Korean", scope="account"
+    ),
+    phrase("quota", r"(?:tages|wochen|monats|stunden)limit", "German", scope="account"),
+    phrase(
+        "quota",
+        r"лимит использования|квота (?:исчерпана|превышена)|límite de uso|limite de uso",
+        "Russian, Spanish, Portuguese",
     ),
     phrase(
         "quota",

@@ -21,6 +21,7 @@ OVERFLOW: Final = (
         "overflow", "request_too_large string_above_max_length exceed_context_size_error", "Anthropic, OpenAI"
     ),
     codes("overflow", "1261", "z.ai", providers=("zai", "z-ai", "zhipu", "bigmodel", "glm")),
+    phrase("overflow", r"contextwindowexceedederror", "LiteLLM"),
     phrase("overflow", r"prompt (?:is )?too long", "Anthropic, Ollama"),
     phrase("overflow", r"input (?:is )?too long|input length .{0,80}exceed", "Bedrock, Qwen"),
     phrase(

@@ -9,7 +9,7 @@ _REQUEST: Final = frozenset({400, 415, 422})
 CONTENT: Final = (
     phrase(
         "unsupported_content",
-        r"(?:does not|doesn't|not) support (?:image|vision|audio|pdf|file|multimodal)",
+        r"(?:does not|doesn't|not) support (?:image|vision|audio|pdf|file|multimodal|tool|function call)",
         "OpenAI, gateways",
     ),
     phrase(
@@ -17,7 +17,11 @@ CONTENT: Final = (
         r"(?:image|vision|audio|pdf|file)s? (?:input )?(?:is|are) not supported",
         "gateways",
     ),
-    phrase("unsupported_content", r"no endpoints found that support (?:image|audio|file|tool)", "OpenRouter"),
+    phrase(
+        "unsupported_content",
+        r"no endpoints found that support|unknown variant .?image_url",
+        "OpenRouter, DeepSeek",
+    ),
     phrase(
         "unsupported_content",
         r"vision-request header|image_url is (?:only|not) supported",
@@ -41,6 +45,7 @@ CONTENT: Final = (
         r"flagged by|requires moderation|inappropriate content|敏感内容|违规内容",
         "OpenRouter, DashScope",
     ),
+    codes("model_output", "tool_use_failed", "Groq"),
     phrase(
         "model_output", r"invalid tool call arguments|tool call .{0,30}(?:parse|json)", "Ollama, gateways"
     ),
@@ -53,9 +58,17 @@ CONTENT: Final = (
         "bad_request", r"invalid .{0,20}signature in thinking|thinking block", "Anthropic", statuses=_REQUEST
     ),
     phrase(
-        "bad_request", r"\d+ validation errors? for|field required|extra inputs are not permitted", "pydantic"
+        "bad_request",
+        r"(?<!\d)\d{1,4} validation errors? for|field required|extra inputs are not permitted",
+        "pydantic",
     ),
     phrase("bad_request", r"fix the value and try again|invalid value for", "OpenAI", statuses=_REQUEST),
+    phrase(
+        "bad_request",
+        r"invalid schema for function|(?<!api key )must be an? (?:number|string|integer|boolean|object|array|list)",
+        "OpenAI",
+        only_statuses=_REQUEST,
+    ),
 )
 
 WRONG_MODEL: Final = (
@@ -84,10 +97,11 @@ WRONG_MODEL: Final = (
     phrase(
         "model_not_found", r"no available .{0,40}support the requested model|no available channel", "gateways"
     ),
+    phrase("model_not_found", r"unknown provider for model|no models loaded", "CLIProxyAPI, LM Studio"),
     phrase("model_not_found", r"on-demand throughput isn.t supported", "Bedrock"),
     phrase(
         "model_not_found",
-        r"do(?:es)? not have access to (?:the )?model|model identifier is invalid",
+        r"do(?:es)?(?: not|n't) have access to (?:the )?model|model identifier is invalid",
         "OpenAI, Bedrock",
     ),
     phrase(

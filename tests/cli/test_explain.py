@@ -1,8 +1,10 @@
-"""``fallback-plugin explain`` and ``fallback-plugin simulate``."""
+"""``fallback-plugin explain``."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Final
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,9 +14,7 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.decisions import DecisionLog
 from fallback_plugin.fallback.effects import Record, Why
 from fallback_plugin.fallback.state import PassedOver
-from tests.fallback.stage import PRIMARY, A, B
-
-RECORDINGS: Final = Path(__file__).parents[1] / "opencode" / "recordings"
+from tests.fallback.stage import PRIMARY, A, B, Stage
 
 
 @pytest.fixture(autouse=True)
@@ -96,35 +96,52 @@ def test_where_nothing_was_answered_that_is_said(arguments: list[str], of: str, 
     assert str(log.file) in result.stdout
 
 
-@pytest.fixture
-def settings_file(home: Path) -> str:
-    file = home / "mine.toml"
-    file.write_text('[fallback]\nfallback_models = ["spare/a"]\n')
-    return str(file)
-
-
-def test_a_recording_is_played(settings_file: str) -> None:
-    result = run("simulate", str(RECORDINGS / "429.jsonl"), "--config", settings_file)
+def test_a_decision_without_its_reason_is_told_all_the_same(log: DecisionLog) -> None:
+    log.write(Record("ses_1", "switch", "x" * 10_000, switch().why), 1.0)
+    result = run("explain")
     assert result.exit_code == 0
-    assert "run the turn in place on spare/a" in result.stdout
-    assert result.stdout.splitlines()[-1].endswith("last: run the turn in place on spare/a")
+    assert result.stdout.endswith("session ses_1: switch; the reason was too long to keep\n")
 
 
-def test_a_recording_is_played_as_json(settings_file: str) -> None:
-    result = run("simulate", str(RECORDINGS / "429.jsonl"), "--config", settings_file, "--json")
-    steps = [json.loads(line) for line in result.stdout.splitlines()]
-    assert set(steps[0]) == {"trace", "at", "session", "effect", "reason"}
-    assert "decide: switch" in [step["effect"] for step in steps]
+def test_a_damaged_file_is_told_as_far_as_it_makes_sense(log: DecisionLog) -> None:
+    log.write(switch(), 1.0)
+    with log.file.open("a") as file:
+        file.write('{"session": "ses_1", "decision": "switch"}\n{"half')
+    result = run("explain")
+    assert result.exit_code == 0
+    assert "fake/primary → third/b" in result.stdout
 
 
-@pytest.mark.parametrize(("name", "end"), [("ok", "nothing failed"), ("400", "no switch: no_fallback")])
-def test_what_needs_nothing_is_said(name: str, end: str, settings_file: str) -> None:
-    result = run("simulate", str(RECORDINGS / f"{name}.jsonl"), "--config", settings_file)
-    assert f"nothing is sent: {end}" in result.stdout.splitlines()[-1]
+def test_a_name_moves_no_cursor(log: DecisionLog) -> None:
+    log.write(switch("ses_\x1b[2J\ud800"), 1.0)
+    for options in ([], ["--json"]):
+        result = run("explain", *options)
+        assert result.exit_code == 0
+        assert "\x1b" not in result.stdout
 
 
-def test_a_file_that_is_no_recording_is_refused(home: Path) -> None:
-    (home / "x.jsonl").write_text("nonsense\n")
-    result = run("simulate", str(home / "x.jsonl"))
+def test_a_file_that_cannot_be_read_is_an_error(log: DecisionLog) -> None:
+    log.file.mkdir(parents=True)
+    result = run("explain")
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: line 1: this is no JSON")
+    assert result.stdout == ""
+    assert result.stderr == f"error: {log.file}: it cannot be read (Is a directory)\n"
+
+
+def test_another_process_explains_what_a_plugin_decided(home: Path, log: DecisionLog) -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry()
+    stage.fail_over("msg_3", A)
+    for record in stage.all(Record):
+        log.write(record, stage.now)
+    told = subprocess.run(
+        [sys.executable, "-m", "fallback_plugin", "explain"],
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert told[0].endswith("session ses_1: fake/primary → spare/a")
+    assert told[-1].endswith("switched (spare/a)")
