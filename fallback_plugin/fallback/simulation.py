@@ -44,11 +44,11 @@ from fallback_plugin.fallback.effects import (
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.trace import LATEST_S, Moment
 from fallback_plugin.health import MemoryHealth
-from fallback_plugin.health.scope import Key
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
 
-LEASE_S: Final = 120.0
+PROBE_S: Final = 120.0
+"""How long a session may take to find out whether a model works again."""
 
 OUTCOMES: Final[Mapping[str, str]] = {
     "switch": "switched to {model}",
@@ -129,9 +129,6 @@ class _Player:
     asked: dict[str, ModelRef] = field(default_factory=dict)
     decided: dict[str, Record] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.engine.health.begin_probe = self._begin_probe
-
     @property
     def now(self) -> float:
         return self.began + self.at
@@ -209,8 +206,10 @@ class _Player:
         return None
 
     def _claimed(self, claim: Claim) -> Outcome:
-        free = claim.probe is None or self._begin_probe(claim.probe, claim.session_id)
-        return Done() if free else Failed(PROBED)
+        if claim.probe is None:
+            return Done()
+        granted = self.health.begin_probe(claim.probe, claim.session_id, self.now, ttl_s=PROBE_S)
+        return Done() if granted else Failed(PROBED)
 
     def _close(self, effect: CloseModel) -> None:
         self.health.close(
@@ -221,11 +220,6 @@ class _Player:
             now=self.now,
             base_s=effect.base_s,
         )
-
-    def _begin_probe(self, key: Key, session_id: str) -> bool:
-        granted = self.health.begin_probe(key, session_id, self.now, ttl_s=LEASE_S)
-        self._look()
-        return granted
 
     def _remember(self, event: Event) -> None:
         """Keep what the host's history would hold."""

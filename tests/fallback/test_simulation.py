@@ -118,33 +118,41 @@ def test_traces_that_take_turns_in_a_file_are_not_mixed_up() -> None:
     assert Told(read_trace(shuffled), settings(CHAIN)).effects.count("stop the run") == 1
 
 
-def user(at: float, message: str = "msg_1", created_s: float = 1_000_000.0) -> Moment:
+def user(at: float, message: str = "msg_1", created_s: float = 1_000_000.0, of: str = "ses_1") -> Moment:
     info = {"role": "user", "model": {"providerID": "fake", "modelID": "primary"}}
-    return told_at(at, "message.updated", info=_message(message, created_s, **info))
+    return told_at(at, "message.updated", of, info=_message(message, created_s, of, **info))
 
 
-def answer(at: float, message: str, model: str, parent: str = "msg_1", **info: Any) -> Moment:
+def answer(
+    at: float, message: str, model: str, parent: str = "msg_1", of: str = "ses_1", **info: Any
+) -> Moment:
     provider, _, model = model.partition("/")
     info = {"role": "assistant", "parentID": parent, "providerID": provider, "modelID": model, **info}
-    return told_at(at, "message.updated", info=_message(message, 1_000_000.0, **info))
+    return told_at(at, "message.updated", of, info=_message(message, 1_000_000.0, of, **info))
 
 
-def content(at: float, message: str, kind: str = "text") -> Moment:
-    part = {"id": f"prt_{message}", "sessionID": "ses_1", "messageID": message, "type": kind, "text": "Hi"}
-    return told_at(at, "message.part.updated", part=part)
+def content(at: float, message: str, kind: str = "text", of: str = "ses_1") -> Moment:
+    part = {"id": f"prt_{message}", "sessionID": of, "messageID": message, "type": kind, "text": "Hi"}
+    return told_at(at, "message.part.updated", of, part=part)
 
 
-def error(at: float, of: dict[str, Any] | None = None) -> Moment:
-    return told_at(at, "session.error", error=of or api_error(429, "Rate limit reached"))
+def error(at: float, error: dict[str, Any] | None = None, of: str = "ses_1") -> Moment:
+    return told_at(at, "session.error", of, error=error or api_error(429, "Rate limit reached"))
 
 
-def told_at(at: float, kind: str, **properties: Any) -> Moment:
-    raw = {"type": kind, "properties": {"sessionID": "ses_1", **properties}}
+def failing(at: float, model: str, of: str) -> tuple[Moment, ...]:
+    """Return a turn of a session that fails on a model at once."""
+    turn, step = f"msg_{of}_1", f"msg_{of}_2"
+    return user(at, turn, of=of), answer(at, step, model, turn, of), error(at, of=of)
+
+
+def told_at(at: float, kind: str, of: str = "ses_1", **properties: Any) -> Moment:
+    raw = {"type": kind, "properties": {"sessionID": of, **properties}}
     return Moment("", at, read_event(raw, sequence=round(at * 10)))
 
 
-def _message(message: str, created_s: float, **info: Any) -> dict[str, Any]:
-    return {"id": message, "sessionID": "ses_1", "time": {"created": created_s * 1000}, **info}
+def _message(message: str, created_s: float, of: str, **info: Any) -> dict[str, Any]:
+    return {"id": message, "sessionID": of, "time": {"created": created_s * 1000}, **info}
 
 
 FAILED: Final = (user(1), answer(1.1, "msg_2", "fake/primary"), error(2))
@@ -222,6 +230,37 @@ def test_when_a_recording_began_is_told_by_its_newest_message(
     moments: tuple[Moment, ...], began: float
 ) -> None:
     assert began_at(moments) == pytest.approx(began)
+
+
+def test_the_next_message_of_the_persons_is_held_to_its_time_again() -> None:
+    silent = (user(5, "msg_5"), answer(5, "msg_6", "fake/primary", "msg_5"), told_at(60, "session.updated"))
+    told = Told(iter((*FAILED, *silent)), settings(CHAIN, first_token_timeout="10s"))
+    assert [step.at for step in told.steps if step.effect == "stop the run"] == [2, 15]
+
+
+def test_what_one_session_closed_is_passed_over_by_the_next() -> None:
+    moments = (*failing(1, "spare/a", "ses_1"), *failing(2, "fake/primary", "ses_2"))
+    told = Told(iter(moments), settings(CHAIN))
+    assert told.runs == ["run the turn in place on third/b"] * 2
+
+
+A_FAILED: Final = failing(1, "spare/a", "ses_1")
+PROBE: Final = failing(100, "fake/primary", "ses_2")
+PROBED_WELL: Final = (
+    answer(101, "msg_ses_2_3", "spare/a", "msg_ses_2_1", "ses_2"),
+    content(101, "msg_ses_2_3", of="ses_2"),
+)
+NEXT: Final = failing(102, "other/x", "ses_3")
+
+
+@pytest.mark.parametrize(
+    ("seen", "taken"), [(PROBED_WELL, "spare/a"), ((), "third/b")], ids=["answered", "still probed"]
+)
+def test_a_model_that_works_again_is_probed_by_one_session_first(
+    seen: tuple[Moment, ...], taken: str
+) -> None:
+    told = Told(iter((*A_FAILED, *PROBE, *seen, *NEXT)), settings(CHAIN))
+    assert told.runs[1:] == ["run the turn in place on spare/a", f"run the turn in place on {taken}"]
 
 
 def test_an_event_of_no_known_type_changes_nothing() -> None:
