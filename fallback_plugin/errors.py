@@ -62,3 +62,9 @@ class InstallError(FallbackPluginError):
     """Installing into a host is not possible; the message says why and what to do."""
 
     code = "install"
+
+
+class TraceError(FallbackPluginError):
+    """A file given to `simulate` is no recording of a host; the message names the line."""
+
+    code = "trace"

@@ -27,6 +27,7 @@ def test_codes_are_stable() -> None:
         "HostCallTimeoutError": "host_call_timeout",
         "PluginLoadError": "plugin_load",
         "InstallError": "install",
+        "TraceError": "trace",
     }
 
 

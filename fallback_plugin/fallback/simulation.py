@@ -20,14 +20,12 @@ from fallback_plugin.events import (
 )
 from fallback_plugin.fallback.context import SETTLE_S
 from fallback_plugin.fallback.effects import (
-    PROBED,
     Abort,
     Claim,
     CloseModel,
     DeleteMessage,
     Done,
     Effect,
-    Failed,
     Fetched,
     FetchMessages,
     FetchSession,
@@ -206,10 +204,9 @@ class _Player:
         return None
 
     def _claimed(self, claim: Claim) -> Outcome:
-        if claim.probe is None:
-            return Done()
-        granted = self.health.begin_probe(claim.probe, claim.session_id, self.now, ttl_s=PROBE_S)
-        return Done() if granted else Failed(PROBED)
+        if claim.probe is not None:
+            self.health.begin_probe(claim.probe, claim.session_id, self.now, ttl_s=PROBE_S)
+        return Done()
 
     def _close(self, effect: CloseModel) -> None:
         self.health.close(

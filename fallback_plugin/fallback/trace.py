@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fallback_plugin.errors import FallbackPluginError, WireError
+from fallback_plugin.errors import TraceError, WireError
 from fallback_plugin.events import Event
 from fallback_plugin.wire.event import read_event
 
@@ -15,10 +15,6 @@ EXPECTED: Final = (
 )
 LATEST_S: Final = 1e11
 """Times past this, in seconds, are no times: it is the year 5138."""
-
-
-class TraceError(FallbackPluginError):
-    """A file is no recording of a host."""
 
 
 @dataclass(frozen=True, slots=True)

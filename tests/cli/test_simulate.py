@@ -1,6 +1,9 @@
 """``fallback-plugin simulate``."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +13,7 @@ from click.testing import CliRunner, Result
 from fallback_plugin.cli.main import command_line
 
 OPENCODE: Final = Path(__file__).parents[1] / "opencode"
+HOW_TO: Final = (Path(__file__).parents[2] / "docs" / "how-to.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +94,16 @@ def test_a_recording_may_hold_any_sign(home: Path) -> None:
 
 def _with_model(line: Any, name: str) -> Any:
     return json.loads(json.dumps(line).replace('"401"', json.dumps(name)))
+
+
+def test_what_the_how_tos_recorder_writes_is_a_recording(home: Path) -> None:
+    (recorder,) = re.findall(r"^```python\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL)
+    lines = map(json.loads, filter(None, recording("401").read_text(encoding="utf-8").split("\n")))
+    stream = "".join(f"data: {json.dumps(line['event'])}\n\n" for line in lines if "event" in line)
+    command = [sys.executable, "-c", recorder]
+    recorded = subprocess.run(command, input=stream, capture_output=True, text=True, check=True).stdout
+    (home / "trace.jsonl").write_text(recorded)
+    assert "switched to spare/a" in run(home / "trace.jsonl").stdout.splitlines()[-1]
 
 
 def test_a_file_that_is_no_recording_is_refused(home: Path) -> None:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fallback_plugin.errors import TraceError
 from fallback_plugin.events import SessionIdle
 from fallback_plugin.fallback.simulation import Ending, simulate
-from fallback_plugin.fallback.trace import EXPECTED, Moment, TraceError, read_trace
+from fallback_plugin.fallback.trace import EXPECTED, Moment, read_trace
 from tests.fallback.stage import settings
 
 OPENCODE: Final = Path(__file__).parents[1] / "opencode"
