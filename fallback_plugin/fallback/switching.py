@@ -194,6 +194,8 @@ class Switching:
         if isinstance(outcome, Failed):
             session.ledger.withdraw(switch.failed_attempt.number)
             switch.failed_attempt.failed = False
+            # The run was stopped all the same: by the person, as far as anybody can tell.
+            switch.turn.cancelled |= switch.abort_reported or (switch.run != "over" and bool(switch.idles))
             return self._give_up(session, switch, f"the host did not stop its run: {outcome.reason}", context)
         if switch.stopped_by_user(outcome.receipt if isinstance(outcome, Done) else None):
             switch.turn.cancelled = True

@@ -655,6 +655,15 @@ class TestSharedHealth:
         assert stage.choose(PRIMARY) is None
 
 
+def test_a_stop_is_final_also_while_our_own_abort_gets_no_answer() -> None:
+    stage = on_retry(Stage())
+    stage.idle()
+    stage.finish(stage.last(effects.Abort), Failed("no answer"))
+    stage.retry(attempt=2)
+    assert len(stage.all(effects.Abort)) == 1
+    assert stage.asked == []
+
+
 class TestUnseenTurn:
     """A retry or an error of a turn whose beginning was not seen, as after our own restart."""
 
