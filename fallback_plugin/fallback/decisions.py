@@ -137,14 +137,9 @@ def _plain(record: Record, now: float) -> dict[str, Any]:
         "at": now,
         "session": record.session_id,
         "decision": record.decision,
-        "reason": _own_words(record),
+        "reason": record.reason,
     }
     return {**said, "why": _plain_why(record.why)} if record.why else said
-
-
-def _own_words(record: Record) -> str:
-    """Return a decision's reason without the host's words, which may quote anything; they stand last."""
-    return record.reason.partition(":")[0] if record.decision == "gave up" else record.reason
 
 
 def _plain_why(why: Why) -> dict[str, Any]:

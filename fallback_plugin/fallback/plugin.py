@@ -190,16 +190,20 @@ class FallbackPlugin:
         """Ask what the host offers; as long as it does not say, every model may be asked."""
         try:
             self.engine.catalog = await host.models()
+            await self._say_unlisted(host)
         except HostCallError as error:
-            log.info("the host does not list its models: %s", error)
-            return
+            log.info("the host's models: %s", error)
+
+    async def _say_unlisted(self, host: HostClient) -> None:
+        """Say once which models of the chains the host does not list."""
         unknown = unlisted(self.engine.settings, self.engine.catalog) - self._unlisted_said
-        if unknown:
-            self._unlisted_said |= unknown
-            note = toasts.unlisted(sorted(map(str, unknown)))
-            log.warning("%s", note.message)
-            if self.engine.settings.fallback.notify:
-                await host.toast(note)
+        if not unknown:
+            return
+        self._unlisted_said |= unknown
+        note = toasts.unlisted(sorted(map(str, unknown)))
+        log.warning("%s", note.message)
+        if self.engine.settings.fallback.notify:
+            await host.toast(note)
 
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
         if isinstance(event, SessionStatus | SessionError | TimerFired):

@@ -13,9 +13,7 @@ from typing import Final
 
 from fallback_plugin.fallback.evidence import Evidence, Field
 from fallback_plugin.fallback.reset_words import duration_s, spoken_wait_s, stated_moments
-
-MAX_WAIT_S: Final = 24 * 3600.0
-"""No hint closes a model for longer; reports of week-long hints that were wrong are common."""
+from fallback_plugin.health.closure import MAX_WAIT_S
 
 SENSIBLE_S: Final = 366 * 86_400.0
 """A hint further ahead is nonsense: the year 9999, milliseconds taken for seconds."""

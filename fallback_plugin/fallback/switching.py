@@ -196,7 +196,7 @@ class Switching:
             switch.failed_attempt.failed = False
             # The run was stopped all the same: by the person, as far as anybody can tell.
             switch.turn.cancelled |= switch.abort_reported or (switch.run != "over" and bool(switch.idles))
-            return self._give_up(session, switch, f"the host did not stop its run: {outcome.reason}", context)
+            return self._give_up(session, switch, "the host did not stop its run", context, outcome)
         if switch.stopped_by_user(outcome.receipt if isinstance(outcome, Done) else None):
             switch.turn.cancelled = True
         return self._send_again(session, switch, context)
@@ -236,8 +236,7 @@ class Switching:
 
     def _read(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         if not isinstance(outcome, Fetched):
-            reason = outcome.reason if isinstance(outcome, Failed) else "no answer"
-            return self._give_up(session, switch, f"the history could not be read: {reason}", context)
+            return self._give_up(session, switch, "the history could not be read", context, outcome)
         turn = switch.turn
         stored = turn_to_replay(outcome.messages, turn.message_id)
         if stored is None:
@@ -268,8 +267,7 @@ class Switching:
         if replay is None:
             return self._give_up(session, switch, "there is nothing to send again", context)
         if isinstance(outcome, Failed) and switch.run == "finished":
-            reason = f"its empty answer could not be removed: {outcome.reason}"
-            return self._give_up(session, switch, reason, context)
+            return self._give_up(session, switch, "its empty answer could not be removed", context, outcome)
         if switch.phase == "deleting" or isinstance(outcome, Failed):
             return self._delete_next(session, switch, replay, context)
         body = replay.next()
@@ -348,10 +346,14 @@ class Switching:
             return [Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
         return [Record(session.id, "unwanted", f"{attempt.model}: {reason}")]
 
-    def _give_up(self, session: Session, switch: Switch, reason: str, context: Context) -> list[Effect]:
+    def _give_up(
+        self, session: Session, switch: Switch, reason: str, context: Context, told: Outcome | None = None
+    ) -> list[Effect]:
+        """End the switch without a prompt. What the host told is shown to the person, and kept nowhere."""
         self.release(session)
+        shown = f"{reason}: {told.reason}" if isinstance(told, Failed) else reason
         return [
-            *context.toast(session, toasts.stuck(switch.plan.failed, reason)),
+            *context.toast(session, toasts.stuck(switch.plan.failed, shown)),
             Record(session.id, "gave up", reason),
         ]
 

@@ -13,14 +13,6 @@ from fallback_plugin.cli.main import command_line
 CORPUS: Final = Path(__file__).parents[1] / "fallback" / "corpus" / "errors.jsonl"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def run(given: str, *arguments: str) -> Result:
     return CliRunner().invoke(classify, arguments, input=given)
 

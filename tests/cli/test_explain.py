@@ -17,16 +17,6 @@ from fallback_plugin.fallback.state import PassedOver
 from tests.fallback.stage import PRIMARY, A, B, Stage
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("TZ", "UTC")
-    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture
 def log(home: Path) -> DecisionLog:
     return DecisionLog(home / ".local" / "state" / "fallback-plugin" / "decisions.jsonl", print)

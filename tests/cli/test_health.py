@@ -16,16 +16,6 @@ MODEL = ModelRef("openrouter", "anthropic/claude-opus-4-5", "high")
 OTHER = ModelRef("openai", "gpt-5.1")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("TZ", "UTC")
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture
 def file(home: Path) -> Path:
     return home / ".local" / "state" / "fallback-plugin" / "health.sqlite3"

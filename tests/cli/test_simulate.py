@@ -17,12 +17,8 @@ HOW_TO: Final = (Path(__file__).parents[2] / "docs" / "how-to.md").read_text(enc
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.toml").write_text('[fallback]\nfallback_models = ["spare/a"]\n')
-    return tmp_path
+def mine(home: Path) -> None:
+    (home / "mine.toml").write_text('[fallback]\nfallback_models = ["spare/a"]\n')
 
 
 def run(trace: Path, *options: str) -> Result:

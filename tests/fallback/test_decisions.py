@@ -11,7 +11,7 @@ import pytest
 
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.decisions import DecisionLog, beside, last_answers, read_decisions
-from fallback_plugin.fallback.effects import Record, Why
+from fallback_plugin.fallback.effects import Abort, Failed, Record, Why
 from fallback_plugin.fallback.state import PassedOver
 from tests.fallback.stage import PRIMARY, A, B, Stage
 
@@ -175,7 +175,13 @@ def test_of_too_many_candidates_their_number_is_kept(log: DecisionLog) -> None:
 
 
 def test_the_hosts_own_words_are_not_kept(log: DecisionLog) -> None:
-    log.write(Record("ses_1", "gave up", "the host did not stop its run: invalid: my secret"), 1.0)
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry()
+    stage.finish(stage.last(Abort), Failed("invalid: my secret"))
+    assert "my secret" in stage.toasts[-1].message
+    log.write(stage.last(Record), 1.0)
     (kept,) = read_decisions(log.file)
     assert kept["reason"] == "the host did not stop its run"
     assert "secret" not in log.file.read_text()

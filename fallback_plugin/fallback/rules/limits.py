@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from fallback_plugin.fallback.rules.rule import codes, phrase
+from fallback_plugin.fallback.rules.rule import ZAI, codes, phrase
 
-_ZAI: Final = ("zai", "z-ai", "zhipu", "bigmodel", "glm")
 _LIMITED: Final = frozenset({429, 503, 500, 502, 529, 400, 403, 402, 413})
 
 LIMITS: Final = (
@@ -130,7 +129,7 @@ ACCESS: Final = (
     ),
     codes("auth", "authenticationerror permissiondeniederror unauthorizederror", "SDKs", scope="account"),
     codes(
-        "auth", "1000 1001 1002 1003 1004 1110 1111 1112 1121 1220", "z.ai", providers=_ZAI, scope="account"
+        "auth", "1000 1001 1002 1003 1004 1110 1111 1112 1121 1220", "z.ai", providers=ZAI, scope="account"
     ),
     codes("auth", "1004 2049", "MiniMax", providers=("minimax",), scope="account"),
     phrase(

@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from fallback_plugin.fallback.rules.rule import codes, phrase
-
-MANY_TOKENS_ARE_THROTTLING: Final = ("amazon-bedrock", "bedrock", "aws", "cerebras")
-"""Here too many tokens in a minute are a rate limit; elsewhere they are a context too long."""
+from fallback_plugin.fallback.rules.rule import ZAI, codes, phrase
 
 OVERFLOW: Final = (
     phrase("overflow", r"too large to compact", "OpenCode: its compaction did not help", lasting=True),
@@ -20,7 +17,7 @@ OVERFLOW: Final = (
     codes(
         "overflow", "request_too_large string_above_max_length exceed_context_size_error", "Anthropic, OpenAI"
     ),
-    codes("overflow", "1261", "z.ai", providers=("zai", "z-ai", "zhipu", "bigmodel", "glm")),
+    codes("overflow", "1261", "z.ai", providers=ZAI),
     phrase("overflow", r"contextwindowexceedederror", "LiteLLM"),
     phrase("overflow", r"prompt (?:is )?too long", "Anthropic, Ollama"),
     phrase("overflow", r"input (?:is )?too long|input length .{0,80}exceed", "Bedrock, Qwen"),

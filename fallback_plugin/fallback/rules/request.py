@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fallback_plugin.fallback.rules.rule import codes, phrase
+from fallback_plugin.fallback.rules.rule import ZAI, codes, phrase
 
 _REQUEST: Final = frozenset({400, 415, 422})
 
@@ -33,7 +33,7 @@ CONTENT: Final = (
         "responsibleaipolicyviolation datainspectionfailed data_inspection_failed",
         "Azure, DashScope",
     ),
-    codes("content_policy", "1301", "z.ai", providers=("zai", "z-ai", "zhipu", "bigmodel", "glm")),
+    codes("content_policy", "1301", "z.ai", providers=ZAI),
     codes("content_policy", "1026 1027", "MiniMax", providers=("minimax",)),
     phrase(
         "content_policy",
@@ -85,7 +85,7 @@ WRONG_MODEL: Final = (
     codes(
         "model_not_found", "invalidendpointormodel.notfound invalidendpointormodel modelnotopen", "Volcano"
     ),
-    codes("model_not_found", "1211", "z.ai", providers=("zai", "z-ai", "zhipu", "bigmodel", "glm")),
+    codes("model_not_found", "1211", "z.ai", providers=ZAI),
     phrase("model_not_found", r"(?:unknown|invalid|unsupported|no such) model\b", "gateways"),
     phrase(
         "model_not_found",

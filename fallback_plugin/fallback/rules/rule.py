@@ -10,6 +10,9 @@ from fallback_plugin.settings import FailureKind
 
 NAME_LENGTH: Final = 72
 
+ZAI: Final = ("zai", "z-ai", "zhipu", "bigmodel", "glm")
+"""How the ids of z.ai's providers begin; its codes are bare numbers, which others use as well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIn:
