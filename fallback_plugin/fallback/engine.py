@@ -215,8 +215,9 @@ class Engine:
         unseen, session.unseen = session.unseen, None
         if unseen is None or session.turn is not None or not isinstance(outcome, Fetched):
             return []
+        waiting = session.queued
         turn = adopt_history(session, outcome.messages, now)
-        gone_on = turn is None or len(turn.attempts) > 1
+        gone_on = turn is None or len(turn.attempts) > 1 or (waiting and waiting.id == turn.message_id)
         return [] if gone_on else self._session_event(session, unseen, now)
 
     def _judge_silence(

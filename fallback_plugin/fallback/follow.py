@@ -18,7 +18,9 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
     """Begin a turn with a new message, or see the host take a turn up again."""
     turn = session.turn
     seen_before = session.has_seen(message.id)
-    if turn is None:
+    if turn is None and session.unseen is not None:
+        session.queued = message  # a turn is under way that was not seen: this one waits behind it
+    elif turn is None:
         begin_turn(session, message, now)
     elif message.id == turn.message_id:
         turn.user = message

@@ -67,7 +67,8 @@ class Switching:
         if state is None:
             return []
         state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
-        if state.attempts >= context.settings.fallback.max_attempts:
+        spent = state.attempts >= context.settings.fallback.max_attempts
+        if spent or state.cooling(attempt.model, context.now):
             return self.begin(session, turn, failure, context, run=run)
         attempt.failed = True
         switch = Switch(turn, state.again(), failure, attempt, context.now, run)

@@ -132,6 +132,16 @@ class TestAskingOnceMore:
         stage.aborted()
         assert stage.asked == [PRIMARY, A]
 
+    def test_a_model_that_is_closed_for_all_is_not_asked_again(self) -> None:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.close(PRIMARY, stage.now + 60)
+        stage.error(self.UNKNOWN)
+        stage.idle()
+        stage.aborted()
+        assert stage.asked == [A]
+
     def test_a_retry_of_the_hosts_own_is_waited_for(self) -> None:
         stage = Stage()
         stage.user()

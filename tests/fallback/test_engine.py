@@ -709,6 +709,31 @@ class TestUnseenTurn:
         stage.aborted()
         assert [(prompt.model, prompt.message_id) for prompt in stage.prompts] == [(A, "msg_3")]
 
+    def test_a_message_that_comes_while_the_history_is_read_waits_behind_the_failing_turn(self) -> None:
+        stage = Stage()
+        stage.retry()
+        stage.user("msg_3")
+        stage.retry(attempt=2)
+        assert stage.all(effects.Claim) == []
+        waiting = replace(stored_turn().info, id="msg_3", created_at=3.0)
+        history = (*self.history(), StoredMessage(info=waiting, parts=stored_turn().parts))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=history))
+        assert stage.last(effects.Claim).key == "ses_1/msg_1/fake/primary"
+
+    def test_an_error_of_the_turn_before_says_nothing_against_a_message_that_came_since(self) -> None:
+        stage = Stage()
+        stage.error(api_error(401))
+        stage.user("msg_3")
+        answer = self.history()[1].info
+        assert isinstance(answer, AssistantMessage)
+        answer = replace(answer, completed=True)
+        waiting = replace(stored_turn().info, id="msg_3", created_at=3.0)
+        history = (self.history()[0], StoredMessage(info=answer), StoredMessage(info=waiting))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=history))
+        assert stage.all(effects.Claim) == []
+        assert stage.state.turn is not None
+        assert stage.state.turn.message_id == "msg_3"
+
     def test_a_turn_that_somebody_has_switched_meanwhile_is_left_alone(self) -> None:
         stage = Stage()
         stage.retry()
