@@ -40,9 +40,9 @@ SETTINGS: Final = """
 cooldown = 0
 first_token_timeout = "3s"
 stall_timeout = "3s"
-fallback_models = ["fakeb/fallback-a", "fakeb/fallback-b"]
+fallback_models = ["fakeb/fallback-a", "fakec/fallback-b"]
 """
-MODELS: Final = {"fake": [CHAIN[0]], "fakeb": list(CHAIN[1:])}
+MODELS: Final = {home: [model] for home, model in zip(("fake", "fakeb", "fakec"), CHAIN, strict=True)}
 
 
 class ViolationError(AssertionError):

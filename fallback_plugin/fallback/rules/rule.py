@@ -55,10 +55,13 @@ class BuiltIn:
     @property
     def name(self) -> str:
         """What the row is called in evidence."""
-        return _short(f"phrase:{self.phrase}" if self.phrase else f"code:{'|'.join(sorted(self.codes))}")
+        return _name(self.phrase, self.codes)
 
 
-def _short(name: str) -> str:
+@cache
+def _name(phrase: str, names: frozenset[str]) -> str:
+    """Return a row's name: one string for all failures, since each session keeps those of its turn."""
+    name = f"phrase:{phrase}" if phrase else f"code:{'|'.join(sorted(names))}"
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
 
 
