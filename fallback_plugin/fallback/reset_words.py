@@ -44,7 +44,7 @@ _BEFORE: Final = (
 )
 _AFTER: Final = r"\s?(?:后|後|以后|之后|이?\s?후|뒤)"
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_ABOUT_RESET: Final = r"(?:reset|resets|again|available|renew|refresh|until|wait|\|1\d{9}|重置|恢复|刷新|解除|再试|リセット|초기화)"
+_ABOUT_RESET: Final = r"(?:reset|resets|again|regain|available|renew|refresh|until|wait|\|1\d{9}|重置|恢复|刷新|解除|再试|リセット|초기화)"
 
 
 def spoken_wait_s(text: str) -> float | None:
@@ -130,7 +130,7 @@ def _about_reset() -> re.Pattern[str]:
 @cache
 def _iso() -> re.Pattern[str]:
     return re.compile(
-        r"(?:(?P<year>\d{4})[-/])?(?P<month>\d{1,2})[-/](?P<day>\d{1,2})[t ](?P<hour>\d{1,2}):(?P<minute>\d\d)"
+        r"(?:(?P<year>\d{4})[-/])?(?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?:t| (?:at )?)(?P<hour>\d{1,2}):(?P<minute>\d\d)"
         r"(?::(?P<second>\d\d)(?:\.\d{1,9})?)? ?(?P<zone>z\b|\(?(?:utc|gmt)(?:[+-]\d{1,2}(?::?\d\d)?)?\)?|[+-]\d\d:?\d\d|\(?[a-z]{2,12}/[a-z_]{2,20}\)?)?"
     )
 

@@ -144,7 +144,7 @@ class Stage:
     def busy(self) -> list[Effect]:
         return self.host("session.status", status={"type": "busy"})
 
-    def error(self, error: dict[str, Any]) -> list[Effect]:
+    def error(self, error: dict[str, Any] | str) -> list[Effect]:
         return self.host("session.error", error=error)
 
     def idle(self) -> list[Effect]:

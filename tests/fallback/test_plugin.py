@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,11 +12,13 @@ from anyio.abc import TaskGroup
 
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import AssistantMessage, Part, SessionEvent, StoredMessage
+from fallback_plugin.fallback.decisions import beside, last_answers, read_decisions
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
 from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
+from fallback_plugin.settings import HealthSettings
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog, read_catalog
 from fallback_plugin.wire.prompt import Prompt
@@ -136,7 +139,7 @@ def test_it_comes_with_the_package() -> None:
     assert "message.part.delta" not in host.subscriptions.events
 
 
-async def test_models_that_the_host_does_not_list_are_said_once_and_passed_over() -> None:
+async def test_complaint_51_models_that_the_host_does_not_list_are_said_once_and_passed_over() -> None:
     async with a_host() as host:
         host.catalog = read_catalog(
             {"providers": [{"id": "fake", "models": {"primary": {}}}, {"id": "third", "models": {"b": {}}}]}
@@ -161,6 +164,19 @@ async def test_an_error_leads_to_an_abort_a_prompt_and_a_toast() -> None:
         await host.toasted(1)
         assert host.aborts == ["ses_1"]
         assert [(prompt.model, prompt.message_id) for prompt in host.prompts] == [(A, "msg_1")]
+
+
+async def test_what_was_decided_is_kept_beside_the_health_file(tmp_path: Path) -> None:
+    async with a_host() as host:
+        plugin = FallbackPlugin(clock=lambda: 1_000.0)
+        file = tmp_path / "health.sqlite3"
+        plugin.settings_changed(settings().model_copy(update={"health": HealthSettings(file=file)}))
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        await host.toasted(1)
+        plugin.host_stopping()
+    ((first, *_),) = last_answers(list(read_decisions(beside(file))), "ses_1")
+    assert (first["decision"], first["why"]["taken"]) == ("switch", str(A))
 
 
 async def test_every_status_event_is_handed_on() -> None:

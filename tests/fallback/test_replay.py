@@ -59,7 +59,7 @@ def bodies(parts: list[Part]) -> list[list[str]]:
     return found
 
 
-def test_all_parts_go_first_then_text_and_images_then_text() -> None:
+def test_complaint_56_all_parts_go_first_then_text_and_images_then_text() -> None:
     assert [sent(tier) for tier in tiers([TEXT, IMAGE, PDF])] == [
         ["text", "image", "file"],
         ["text", "image"],
@@ -67,7 +67,7 @@ def test_all_parts_go_first_then_text_and_images_then_text() -> None:
     ]
 
 
-def test_a_tier_says_what_it_left_out_and_names_files_by_their_media_type() -> None:
+def test_complaint_56_a_tier_says_what_it_left_out_and_names_files_by_their_media_type() -> None:
     assert [tier.dropped for tier in tiers([TEXT, IMAGE, AGENT])] == [
         frozenset(),
         frozenset({"agent"}),

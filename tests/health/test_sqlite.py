@@ -16,7 +16,7 @@ import pytest
 
 from fallback_plugin.health import SqliteHealth
 from fallback_plugin.health.memory import SWEEP_EVERY_S
-from fallback_plugin.health.scope import keys_of
+from fallback_plugin.health.scope import Key, keys_of
 from fallback_plugin.model_ref import ModelRef
 from tests.health.cooling import cooling
 
@@ -56,6 +56,17 @@ health = SqliteHealth(Path(sys.argv[1]), on_trouble=sys.exit)
 for number in itertools.count():
     health.close(ModelRef("p", str(number)), "model", 100.0 + number, reason="rate_limit", now=1.0)
     print(number, flush=True)
+"""
+
+PROBE: Final = """
+import sys
+from pathlib import Path
+from fallback_plugin.health import SqliteHealth
+from fallback_plugin.health.scope import Key
+
+health = SqliteHealth(Path(sys.argv[1]), on_trouble=sys.exit)
+print(health.begin_probe(Key("model", "p", "m"), "killed", float(sys.argv[2]), ttl_s=60), flush=True)
+sys.stdin.readline()
 """
 
 COOLING: Final = """
@@ -183,6 +194,21 @@ def test_a_killed_process_leaves_everything_it_committed(file: Path, one: Sqlite
         ModelRef("p", str(number)): 100.0 + number for number in range(last + 1)
     }
     assert one.claim("failure", "a", NOW, ttl_s=60)
+
+
+def test_a_probe_whose_process_was_killed_is_for_the_next_when_its_time_is_over(
+    file: Path, one: SqliteHealth
+) -> None:
+    one.close(ModelRef("p", "m"), "model", NOW, reason="server", now=NOW - 60, base_s=60)
+    with program(PROBE, file, NOW) as process:
+        assert process.stdout
+        granted = process.stdout.readline().strip()
+        process.kill()
+
+    key = Key("model", "p", "m")
+    assert granted == "True"
+    assert not one.begin_probe(key, "next", NOW + 59, ttl_s=60)
+    assert one.begin_probe(key, "next", NOW + 60, ttl_s=60)
 
 
 def test_a_new_process_knows_what_cools(file: Path, one: SqliteHealth) -> None:

@@ -84,11 +84,12 @@ def stream(*pieces: str | Wait, finish: str = "stop") -> Reply:
     return (*_started(pieces), _delta({}, finish), _USAGE, Data("[DONE]"), Close())
 
 
-def reasoning_only(*thoughts: str) -> Reply:
-    """Think, and end properly without a word of an answer."""
+def thinking(*thoughts: str, answer: str = "") -> Reply:
+    """Think, then answer. Without an answer it is a proper end without a word."""
     return (
         Head(),
         *(_delta({"role": "assistant", "reasoning_content": thought}) for thought in thoughts),
+        *([_delta({"content": answer})] if answer else []),
         _delta({}, "stop"),
         _USAGE,
         Data("[DONE]"),

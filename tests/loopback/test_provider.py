@@ -16,10 +16,10 @@ from tests.loopback.reply import (
     error_object,
     hang,
     hang_before_headers,
-    reasoning_only,
     reset,
     status,
     stream,
+    thinking,
     tool_call,
 )
 
@@ -90,7 +90,7 @@ def test_a_stream_may_say_nothing_but_its_end(provider: ScriptedProvider) -> Non
 
 
 def test_reasoning_is_no_answer(provider: ScriptedProvider) -> None:
-    provider.script("m", reasoning_only("Let me ", "think."))
+    provider.script("m", thinking("Let me ", "think."))
 
     answer = ask(provider)
 

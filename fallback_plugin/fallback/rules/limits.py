@@ -28,13 +28,13 @@ LIMITS: Final = (
     codes("overload", "insufficient_capacity capacity_exceeded model_overloaded", "gateways", scope="model"),
     phrase(
         "overload",
-        r"overloaded|over capacity|at capacity|queue is full|high (?:demand|load|traffic)",
+        r"overloaded|over capacity|at capacity|queue is full|too busy|high (?:demand|load|traffic)",
         "everyone",
         scope="model",
     ),
     phrase(
         "overload",
-        r"capacity (?:limit|exceeded|constraint)|insufficient capacity|no capacity|过载|繁忙|饱和|访问量过大|服务器忙|負荷|혼잡",
+        r"capacity (?:limit|exceeded|constraint|temporarily)|insufficient capacity|no capacity|过载|繁忙|饱和|访问量过大|服务器忙|負荷|혼잡",
         "everyone",
         scope="model",
     ),
@@ -44,6 +44,7 @@ LIMITS: Final = (
         "llama.cpp, Hugging Face",
         scope="model",
     ),
+    phrase("overload", r"model has crashed|degraded function", "LM Studio, NVIDIA", scope="model"),
     phrase("overload", r"überlastet|sobrecargad|surchargé", "other languages", scope="model"),
     phrase(
         "rate_limit", r"all models are .{0,20}rate[- ]limited", "OpenCode Zen", scope="provider", lasting=True
@@ -99,12 +100,12 @@ LIMITS: Final = (
     ),
     phrase(
         "rate_limit",
-        r"请求(?:过于|太|次数过)?.{0,4}(?:频繁|过多|超限)|速率限制|限流|频率(?:限制|超限|过高)|リクエスト(?:が)?多すぎ|レート制限|요청.{0,6}많|속도 제한",
+        r"请求(?:过于|太|次数过)?.{0,4}(?:频繁|过多|超限)|速率限制|限流|频率(?:限制|超限|过高)|リクエスト(?:が)?多すぎ|レート制限|요청.{0,6}많|요청 한도|속도 제한",
         "Chinese, Japanese, Korean",
     ),
     phrase(
         "rate_limit",
-        r"límite de solicitudes|limite de (?:solicitações|requêtes)|слишком много запросов|лимит запросов|zu viele anfragen|demasiadas solicitudes|trop de requêtes|troppe richieste|muitas (?:solicitações|requisições)",
+        r"límite de solicitudes|limite de (?:solicitações|requêtes)|слишком много запросов|лимит запросов|zu viele anfragen|anfragelimit|demasiadas solicitudes|trop de requêtes|troppe richieste|muitas (?:solicitações|requisições)",
         "other languages",
     ),
 )
@@ -132,6 +133,7 @@ ACCESS: Final = (
         "auth", "1000 1001 1002 1003 1004 1110 1111 1112 1121 1220", "z.ai", providers=ZAI, scope="account"
     ),
     codes("auth", "1004 2049", "MiniMax", providers=("minimax",), scope="account"),
+    phrase("auth", r"load the default credentials", "Google Vertex", scope="account"),
     phrase(
         "auth",
         r"api[- ]?key .{0,60}(?:missing|required)|(?:missing|required|no) .{0,30}api[- ]?key",
@@ -230,7 +232,9 @@ SERVERS: Final = (
         "gateways",
     ),
     phrase(
-        "server", r"process (?:has )?(?:terminated|crashed)|out of memory|cuda error", "Ollama, llama.cpp"
+        "server",
+        r"process (?:has )?(?:terminated|crashed)|out of memory|cuda error",
+        "Ollama, llama.cpp",
     ),
     phrase(
         "server",

@@ -50,7 +50,9 @@ MONEY: Final = (
     ),
     phrase("billing", r"not enough (?:credit|balance|fund)", "gateways"),
     phrase(
-        "billing", r"out of (?:credit|extra usage)|(?:no|any) credits (?:yet|left|remaining)", "gateways, xAI"
+        "billing",
+        r"out of (?:credit|extra usage)|(?:no|any|sufficient) credits (?:or licenses )?(?:yet|left|remaining|for)",
+        "gateways, xAI, GitLab",
     ),
     phrase(
         "billing",
@@ -64,17 +66,17 @@ MONEY: Final = (
     ),
     phrase(
         "billing",
-        r"(?:plan|subscription|trial) (?:has |is )?expired|payment (?:required|method|is past)",
-        "z.ai, gateways",
+        r"(?:plan|subscription|trial) (?:has |is )?expired|payment (?:required|method|is past)|credit card",
+        "z.ai, gateways, Vercel",
     ),
     phrase("billing", r"requires? (?:a |an )?(?:paid |active )?(?:subscription|plan)\b", "Ollama, gateways"),
     codes("billing", "billing_disabled", "Google", scope="account"),
     phrase("billing", r"requires billing", "Google", scope="account"),
     phrase(
         "billing",
-        r"draw from your extra usage",
+        r"draw from your extra usage|extra usage is required",
         "Anthropic: a notice, unless a status makes it an error",
-        only_statuses=frozenset({400, 402, 403}),
+        only_statuses=frozenset({400, 402, 403, 429}),
         scope="account",
     ),
     phrase(
@@ -92,7 +94,9 @@ MONEY: Final = (
 
 PLAN_LIMITS: Final = (
     codes(
-        "quota", "insufficient_quota quota_exceeded usage_limit_reached usage_limit_exceeded", "OpenAI, Codex"
+        "quota",
+        "insufficient_quota quota_exceeded usage_limit_reached usage_limit_exceeded usage_quota_exceeded",
+        "OpenAI, Codex, GitLab",
     ),
     codes(
         "quota",
@@ -109,7 +113,13 @@ PLAN_LIMITS: Final = (
     codes("quota", "2056", "MiniMax", scope="account"),
     phrase("rate_limit", r"not your usage limit", "Claude: it says so itself"),
     phrase("quota", r"free[- ]models[- ]per[- ]day", "OpenRouter", scope="account"),
-    phrase("quota", r"per ?day|\b[rt]pd\b", "Google, Groq, OpenAI", scope="model"),
+    phrase("rate_limit", r"^allocated quota exceeded", "DashScope: tokens a minute", scope="model"),
+    phrase(
+        "quota",
+        r"per ?day|\b[rt]pd\b|modelbyday|(?:calls|requests|tokens) ?/ ?(?:day|month)",
+        "Google, Groq, OpenAI, GitHub, Cohere",
+        scope="model",
+    ),
     phrase(
         "rate_limit",
         r"per ?min|per ?second|\b[rt]p[ms]\b",
@@ -132,8 +142,8 @@ PLAN_LIMITS: Final = (
     ),
     phrase(
         "quota",
-        r"hit your (?:usage |chatgpt usage )?limit|reached your (?:usage |plan )?(?:limit|quota)",
-        "Claude, Codex",
+        r"hit your (?:usage |chatgpt usage )?limit|reached (?:your|the set) (?!rate|request)(?:[a-z]{1,12} )?(?:limit|quota)",
+        "Claude, Codex, Volcano",
     ),
     phrase(
         "quota",
@@ -165,7 +175,10 @@ PLAN_LIMITS: Final = (
         scope="account",
     ),
     phrase(
-        "quota", r"利用(?:上限|制限)に達|クォータ|사용량? 한도|할당량", "Japanese, Korean", scope="account"
+        "quota",
+        r"利用(?:上限|制限)に達|利用枠|クォータ|사용량? 한도|할당량",
+        "Japanese, Korean",
+        scope="account",
     ),
     phrase("quota", r"(?:tages|wochen|monats|stunden)limit", "German", scope="account"),
     phrase(

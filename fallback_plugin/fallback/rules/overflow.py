@@ -8,7 +8,7 @@ OVERFLOW: Final = (
     phrase("overflow", r"too large to compact", "OpenCode: its compaction did not help", lasting=True),
     phrase(
         "rate_limit",
-        r"too many tokens, please wait|too many tokens processed|tokens per minute limit exceeded",
+        r"too many tokens, please wait|(?<!per day limit exceeded - )too many tokens processed|tokens per minute limit exceeded",
         "Bedrock, Cerebras",
         scope="model",
     ),
@@ -33,7 +33,7 @@ OVERFLOW: Final = (
     phrase("overflow", r"context (?:window|length|size|limit) .{0,40}exceed", "MiniMax, LM Studio"),
     phrase(
         "overflow",
-        r"context length is only|(?:greater|larger|longer) than the (?:model's )?context",
+        r"context length (?:is|of) only|(?:greater|larger|longer) than the (?:model's )?context",
         "LM Studio",
     ),
     phrase("overflow", r"exceeds the (?:model's )?maximum (?:number of|input) tokens", "Google"),

@@ -14,7 +14,7 @@ CONTENT: Final = (
     ),
     phrase(
         "unsupported_content",
-        r"(?:image|vision|audio|pdf|file)s? (?:input )?(?:is|are) not supported",
+        r"(?:image|vision|audio|pdf|file)s? (?:inputs? |files? )?(?:is|are) not (?:supported|accepted)",
         "gateways",
     ),
     phrase(
@@ -37,12 +37,12 @@ CONTENT: Final = (
     codes("content_policy", "1026 1027", "MiniMax", providers=("minimax",)),
     phrase(
         "content_policy",
-        r"content management policy|content[ _]filter|safety system|usage polic",
+        r"content management policy|content[ _]filter|safety (?:system|filter)|usage polic",
         "Azure, OpenAI",
     ),
     phrase(
         "content_policy",
-        r"flagged by|requires moderation|inappropriate content|敏感内容|违规内容",
+        r"flagged (?:by|for)|requires moderation|inappropriate content|敏感内容|违规内容",
         "OpenRouter, DashScope",
     ),
     codes("model_output", "tool_use_failed", "Groq"),
@@ -85,7 +85,7 @@ WRONG_MODEL: Final = (
     codes(
         "model_not_found", "invalidendpointormodel.notfound invalidendpointormodel modelnotopen", "Volcano"
     ),
-    codes("model_not_found", "1211", "z.ai", providers=ZAI),
+    codes("model_not_found", "1211 1311", "z.ai", providers=ZAI),
     phrase("model_not_found", r"(?:unknown|invalid|unsupported|no such) model\b", "gateways"),
     phrase(
         "model_not_found",
@@ -97,7 +97,16 @@ WRONG_MODEL: Final = (
     phrase(
         "model_not_found", r"no available .{0,40}support the requested model|no available channel", "gateways"
     ),
-    phrase("model_not_found", r"unknown provider for model|no models loaded", "CLIProxyAPI, LM Studio"),
+    phrase(
+        "model_not_found",
+        r"unknown provider for model|no models loaded|model unloaded",
+        "CLIProxyAPI, LM Studio",
+    ),
+    phrase(
+        "model_not_found",
+        r"plan (?:does )?not (?:yet )?(?:support|include) (?:access to )?(?:the |this )?",
+        "MiniMax, z.ai: a model of a larger plan",
+    ),
     phrase("model_not_found", r"on-demand throughput isn.t supported", "Bedrock"),
     phrase(
         "model_not_found",

@@ -21,7 +21,7 @@ STATUS_KINDS: Final[Mapping[int, FailureKind]] = {
     425: "server",
     429: "rate_limit",
     451: "content_policy",
-    498: "auth",
+    498: "overload",
     500: "server",
     502: "server",
     503: "server",
@@ -37,21 +37,21 @@ REQUEST: Final = frozenset[FailureKind](
 )
 
 REFINES: Final[Mapping[FailureKind, frozenset[FailureKind]]] = {
-    "bad_request": MONEY | REQUEST | {"rate_limit", "concurrency", "bad_request", "user", "host"},
+    "bad_request": MONEY | REQUEST | {"rate_limit", "concurrency", "overload", "bad_request", "user", "host"},
     "auth": MONEY | {"model_not_found", "rate_limit", "content_policy", "auth"},
     "billing": MONEY,
     "model_not_found": MONEY | {"auth", "model_not_found", "unsupported_content"},
     "overflow": frozenset({"overflow"}),
     "rate_limit": MONEY | PASSING | {"overflow", "model_not_found", "auth"},
     "server": MONEY | PASSING | {"overflow", "model_not_found", "auth", "transport", "server"},
-    "overload": MONEY | PASSING | {"model_not_found"},
+    "overload": MONEY | PASSING | {"model_not_found", "auth"},
     "transport": MONEY | PASSING | {"transport", "server"},
     "content_policy": frozenset({"content_policy"}),
 }
 """Which kinds a code or a phrase may turn a status' kind into."""
 
 _STATED: Final = (
-    r"(?:\b(?:status(?: code)?|code|http(?:/[\d.]{1,5})?|error|rejected)\b[\s:=(]{1,3}|^\W{0,3}|\[)([45]\d\d)(?![\w.])"
+    r"(?:<(?:title|h1)>|\b(?:status(?: code)?|code|http(?:/[\d.]{1,5})?|error|rejected)\b[\s:=(]{1,3}|^\W{0,3}|\[)([45]\d\d)(?![\w.])"
     r"(?!\s{1,3}(?:tokens?|requests?|messages?|characters?|words?|credits?|(?:milli)?seconds?|minutes?|hours?|days?)\b)"
 )
 
@@ -63,7 +63,7 @@ def status_kind(status: int) -> FailureKind | None:
 
 
 def stated_status(text: str) -> int | None:
-    """Return a status named in prose: ``status 503``, ``HTTP 429``, ``Error: 429``, ``[503] …``, ``529 busy``.
+    """Return a status named in prose: ``status 503``, ``HTTP 429``, ``Error: 429``, ``[503] …``, ``529 busy``, ``<title>502 …``.
 
     A number that counts something is none: ``500 tokens``.
     """

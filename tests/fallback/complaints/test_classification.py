@@ -231,6 +231,18 @@ def test_complaint_98_every_signal_goes_through_the_same_rules() -> None:
     assert {judge(report, NOW).kind for report in reports} == {"quota"}
 
 
+@pytest.mark.parametrize(
+    "error",
+    ["Rate limit reached", {"message": "Rate limit reached"}, {"data": {"message": "Rate limit reached"}}],
+)
+def test_complaint_49_an_error_is_read_wherever_its_words_stand(error: Any) -> None:
+    stage = running()
+    stage.error(error)
+    stage.idle()
+    stage.aborted()
+    assert stage.asked == [A]
+
+
 def test_complaint_99_an_error_that_lost_its_status_is_known_by_what_is_inside() -> None:
     wrapped = 'Unexpected: {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}'
     assert judge({"name": "UnknownError", "data": {"message": wrapped}}, NOW).kind == "auth"

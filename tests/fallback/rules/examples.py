@@ -55,6 +55,7 @@ EXAMPLES: Final = (
     Example("Invalid value for 'tools[0].name'.", "bad_request", 400),
     # the model
     Example("Unknown model: foo", "model_not_found", 400),
+    Example("your current token plan not support this", "model_not_found", 500),
     Example("The model `gpt-9` does not exist", "model_not_found", 404),
     Example("foo is not a valid model ID", "model_not_found", 400),
     Example("No available Claude accounts support the requested model", "model_not_found", 500),
@@ -137,4 +138,8 @@ EXAMPLES: Final = (
     Example("unknown variant `image_url`, expected `text`", "unsupported_content", 400),
     Example("Loading model", "overload", 503),
     Example("litellm.ContextWindowExceededError", "overflow", 400),
+    # words of one provider alone
+    Example("Allocated quota exceeded, please increase your quota limit.", "rate_limit", 429, "alibaba"),
+    Example("The model has crashed without additional information.", "overload", 400, "lmstudio"),
+    Example("Could not load the default credentials.", "auth", None, "google-vertex"),
 )

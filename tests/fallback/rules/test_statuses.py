@@ -23,7 +23,7 @@ STATUSES: Final[dict[int, FailureKind]] = {
     425: "server",
     429: "rate_limit",
     451: "content_policy",
-    498: "auth",
+    498: "overload",
     500: "server",
     502: "server",
     503: "server",

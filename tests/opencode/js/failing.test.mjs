@@ -123,7 +123,7 @@ test("a handshake that Python refuses is shown in Python's words", async (t) => 
   assert.match(toast.message, /too old/)
 })
 
-test("an OpenCode of another major version is used, with one toast", async (t) => {
+test("complaint 49: an OpenCode of another major version is used, with one toast", async (t) => {
   const { hooks, event, gotEvent, toasts } = await start({ events: ["session.created"] }, { version: "2.0.0" })
   t.after(hooks.dispose)
   event("session.created")

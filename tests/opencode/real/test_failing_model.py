@@ -15,10 +15,10 @@ from tests.loopback.reply import (
     done_only,
     error_object,
     hang,
-    reasoning_only,
     reset,
     status,
     stream,
+    thinking,
     tool_call,
 )
 from tests.loopback.turn import PROMPT, Turn
@@ -34,7 +34,7 @@ SILENT: Final[Mapping[str, Reply]] = {
     "only-done": done_only(),
     "hang-after-headers": hang(),
     "hang-after-text": hang("Half an "),
-    "only-reasoning": reasoning_only("Let me ", "think."),
+    "only-reasoning": thinking("Let me ", "think."),
 }
 AFTER_TOOL: Final[Mapping[str, Reply]] = {
     "tool-then-bad-key": status(401),
@@ -46,6 +46,7 @@ HEALTHY: Final[Mapping[str, Reply]] = {
     "fallback-a": stream("Answer ", "of a."),
 }
 BEFORE_MISSING: Final = "limited-before-missing"
+THOUGHTFUL: Final = "thoughtful-then-limited"
 SETTLED_S: Final = 0.6
 
 SETTINGS: Final = f"""
@@ -68,11 +69,12 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     single = {**LOUD, **SILENT, **HEALTHY, BEFORE_MISSING: status(429)}
     for model, reply in single.items():
         provider.script(model, reply)
+    provider.script(THOUGHTFUL, thinking("Let me ", "think.", answer="Well thought."), status(429))
     for model, reply in AFTER_TOOL.items():
         command = {"command": f"echo ran >> {model}", "description": "Leaves a line"}
         provider.script(model, tool_call("bash", command), reply)
     server = start_server(
-        models=provider_each([*single, *AFTER_TOOL]),
+        models=provider_each([*single, THOUGHTFUL, *AFTER_TOOL]),
         settings=SETTINGS,
         config={
             "agent": {"missing": {"mode": "primary", "description": "Its first fallback does not exist."}},
@@ -126,6 +128,16 @@ def test_a_finished_tool_step_is_kept(begin: BeginTurn, server: OpenCodeServer, 
     assert [model for model in turn.asked() if model != primary] == ["fallback-a"]
     assert (server.home.directory / primary).read_text() == "ran\n"
     assert "tool" in turn.requests()[-1].roles
+
+
+def test_complaint_54_thoughts_of_the_first_model_reach_the_next_as_plain_text(begin: BeginTurn) -> None:
+    thoughtful = begin(ref(THOUGHTFUL)).wait_for_answer("Well thought.")
+
+    turn = begin(ref(THOUGHTFUL), session=thoughtful.session, text="And now?")
+
+    turn.wait_for_switch("Answer of a.")
+    earlier = [message for message in turn.requests()[-1].body["messages"] if message["role"] == "assistant"]
+    assert earlier == [{"role": "assistant", "content": "Let me think.Well thought."}]
 
 
 def test_a_fallback_the_host_does_not_know_is_passed_over(begin: BeginTurn) -> None:
