@@ -68,6 +68,14 @@ class FakeAgent:
         """Say nothing of its models."""
         return EVERYTHING
 
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
+        """Not asked for in any benchmark."""
+        raise NotImplementedError
+
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
+        """Not asked for in any benchmark."""
+        raise NotImplementedError
+
     async def revert(self, session_id: str, message_id: str) -> None:
         """Fail: no case needs it."""
         raise HostCallError(f"{session_id} needs no revert to {message_id}")

@@ -18,6 +18,7 @@ import pluggy
 
 from fallback_plugin.events import (
     Event,
+    HostError,
     MessagePartDelta,
     MessagePartUpdated,
     MessageRemoved,
@@ -49,6 +50,9 @@ QUESTION_DEADLINE_S: Final = 0.25
 TOOL_RESULT_DEADLINE_S: Final = 120.0
 """The same for ``tool_after``, which may have to wait for a child session."""
 
+RUN_ENDING_DEADLINE_S: Final = 3600.0
+"""The same for ``run_ending``, which waits for whole turns."""
+
 ACTIVITY_EVERY_S: Final = 5.0
 """About how long after one ``message_activity`` the next one about the same session may come."""
 
@@ -71,6 +75,47 @@ class PromptRequest:
     agent: str | None = None
     model: ModelRef | None = None
     resolved: ModelRef | None = None
+
+
+Ending: TypeAlias = Literal["refused", "empty", "cut", "silent", "broken"]
+"""How a request to a model ended: with an error, properly and with nothing in it, with nothing in it and no
+proper end, by being given up since nothing came, or without a proper end after its answer had begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAttempt:
+    """A request to a model that failed, in all but one ending before anything of its answer was handed on.
+
+    Attributes:
+        message_id: the person's message that is to be answered.
+        host_model: the model that the host asked, and will name as the author of the answer.
+        model: the model that was asked in the end.
+        tried: all models this request was sent to, in order; ``model`` is the last.
+        error: what came back; without words unless ``ending`` is ``refused``.
+        reachable: the models that the request could be sent to as it is.
+    """
+
+    session_id: str
+    message_id: str
+    agent: str | None
+    host_model: ModelRef
+    model: ModelRef
+    tried: tuple[ModelRef, ...]
+    error: HostError
+    ending: Ending = "refused"
+    reachable: frozenset[ModelRef] = frozenset()
+
+
+NextModel: TypeAlias = ModelRef | Literal["final"]
+"""Whom to ask instead; ``final`` hands the failure to the host so that it does not try again by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastWords:
+    """What a run prints before it ends: parts of an answer as the host stores them, and what went wrong."""
+
+    parts: Sequence[Mapping[str, Any]] = ()
+    trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,10 +268,21 @@ def chat_message(request: PromptRequest, host: HostClient) -> ModelRef | None:
 
 
 @hookspec(firstresult=True)
-def model_attempt_failed(attempt: Any, host: HostClient) -> ModelRef | None:  # noqa: ANN401 -- the agent host's own type
-    """Answer with another model for the same run. First result wins. Since 0.1.
+def model_attempt_failed(attempt: ModelAttempt, host: HostClient) -> NextModel | None:
+    """Answer a failed request with another model, before the host hears of it. First result wins. Since 0.1.
 
-    Only hosts that run the model call in this process ask it; OpenCode does not.
+    Without an answer within `QUESTION_DEADLINE_S` the host gets the failure as it came. Asked once for every
+    model a request was sent to; never after the person stopped the turn. An answer that is ``broken`` can be
+    handed on as a failure, and no model can take it over.
+    """
+
+
+@hookspec(firstresult=True)
+def run_ending(session_id: str, host: HostClient) -> LastWords | None:
+    """Answer what a run of one command still owes its person before it ends. First result wins. Since 0.1.
+
+    Only `opencode run` is a host that ends with its first turn, failed or not. It waits for the answer,
+    prints it, and ends with status 0 if there is no trouble in it; None leaves its own end as it is.
     """
 
 

@@ -70,6 +70,10 @@ class HostCalls(Protocol):
         """Hand a prompt in. Success means accepted: only content of the new model shows that it runs."""
         ...
 
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
+        """Hand a prompt in and wait for its turn to end; return the last message of the answer."""
+        ...
+
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it, and undo their changes to files; the next prompt deletes them.
 
@@ -81,6 +85,14 @@ class HostCalls(Protocol):
         """Take one message out of the history, whatever stands around it; files stay as they are.
 
         Refused (status 409) while the session runs: abort first. One that is not there counts as deleted.
+        """
+        ...
+
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
+        """Leave the model that an agent of the session waits for, so that `model_attempt_failed` is asked.
+
+        With ``flowing`` also one whose answer has begun: it breaks off, and the host sees a failed run.
+        Refused (status 404) if no request is under way that this could be done to.
         """
         ...
 

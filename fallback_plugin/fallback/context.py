@@ -51,6 +51,13 @@ class Context:
     agent: str | None = None
     catalog: ModelCatalog = EVERYTHING
 
+    def inline(self, session: Session) -> bool:
+        """Tell whether a failed request of a session is to be answered by the next model by itself."""
+        way = self.settings.fallback.switching
+        return way == "inline" or (
+            way == "auto" and (self.host_kind == "run" or session.parent_id is not None)
+        )
+
     def verdict(self, failure: Failure, model: ModelRef) -> Verdict:
         """Return what follows a failure of a model."""
         return decide(failure, self.settings, agent=self.agent, provider=model.provider)

@@ -40,6 +40,20 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Leave the model that the session waits for, so that its request is answered by another.
+
+    With ``flowing`` also one that has begun to answer; ``evidence`` is what was seen of its silence.
+    """
+
+    session_id: str
+    attempt: int
+    agent: str | None
+    evidence: str
+    flowing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FetchSession:
     """Look a session up whose beginning was not seen."""
 
@@ -174,6 +188,7 @@ class Record:
 Effect: TypeAlias = (
     Claim
     | Abort
+    | GiveUp
     | FetchSession
     | FetchMessages
     | Revert

@@ -4,10 +4,11 @@
 prompt before it runs. Times are seconds since the epoch.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from fallback_plugin import events
-from fallback_plugin.events import AssistantMessage, Event, SessionEvent, UserMessage
+from fallback_plugin.events import AssistantMessage, Event, SessionEvent, StoredMessage, UserMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import chain_for
 from fallback_plugin.fallback.context import Context, stop_timers
@@ -17,6 +18,7 @@ from fallback_plugin.fallback.effects import (
     Fetched,
     FetchMessages,
     FetchSession,
+    GiveUp,
     Outcome,
     Record,
     Reopen,
@@ -28,13 +30,15 @@ from fallback_plugin.fallback.follow import (
     follow_part,
     follow_user_message,
 )
+from fallback_plugin.fallback.inline import BESIDE, Inline
 from fallback_plugin.fallback.redirect import choose_model
 from fallback_plugin.fallback.session import Attempt, Session
+from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.signals import Signals
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
-from fallback_plugin.hookspecs import PromptRequest
+from fallback_plugin.hookspecs import ModelAttempt, NextModel, PromptRequest
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -57,6 +61,7 @@ class Engine:
         self.health = SharedHealth()
         self.catalog: ModelCatalog = EVERYTHING
         self.switching = Switching()
+        self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
         self._sessions: dict[str, Session] = {}
 
@@ -101,6 +106,8 @@ class Engine:
             if isinstance(outcome, Fetched) and outcome.session is not None:
                 session.parent_id = outcome.session.parent_id
             return []
+        if isinstance(effect, GiveUp):
+            return self._signals.given_up(session, effect, outcome, self._context(session, now))
         if isinstance(effect, FetchMessages) and session.unseen is not None:
             return self._judge_unseen(session, outcome, now)
         if isinstance(effect, FetchMessages) and session.looking:
@@ -126,6 +133,32 @@ class Engine:
             return choice.model, []
         said = toasts.recovered(session.state.original)
         return choice.model, context.toast(session, said, once=f"{request.message_id}/recovered")
+
+    def attempt_failed(self, request: ModelAttempt, now: float) -> tuple[NextModel | None, list[Effect]]:
+        """Return whom to ask instead of a model whose request failed, and what else to do."""
+        if not self.settings.fallback.enabled:
+            return None, []
+        session = self._sessions.setdefault(request.session_id, Session(request.session_id))
+        session.last_seen = now
+        of = session.turn.agent if session.turn and request.agent in BESIDE else request.agent
+        return self._inline.answer(session, request, self._context(session, now, agent=of))
+
+    def owes(self, session_id: str) -> bool:
+        """Tell whether a session's turn failed and is to be sent again when its run has ended."""
+        session = self._sessions.get(session_id)
+        return session is not None and session.owed is not None
+
+    def settle(
+        self, session_id: str, history: Sequence[StoredMessage], now: float
+    ) -> tuple[Settlement | None, list[Effect]]:
+        """Return how a session's owed turn is sent again; None if no model is left for it."""
+        session = self._sessions[session_id]
+        return settle(session, history, self.switching, self._context(session, now))
+
+    def settled(self, session_id: str, answer: StoredMessage | None, now: float) -> list[Effect]:
+        """Take in what an owed turn was answered with; None if the host refused it."""
+        session = self._sessions[session_id]
+        return judge_answer(session, answer, self._context(session, now))
 
     def prune(self, now: float) -> None:
         """Forget sessions that have been quiet for long and have no model cooling."""

@@ -25,7 +25,7 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
     elif message.id == turn.message_id:
         turn.user = message
         turn.agent = message.agent
-        if same_model(message.model, turn.attempt.model):
+        if same_model(message.model, turn.attempt.shown):
             turn.attempt.begun = True
     elif turn.awaits(message.model):
         turn.message_id, turn.created_at, turn.user = message.id, message.created_at, message

@@ -24,6 +24,7 @@ from fallback_plugin.events import (
     SessionEvent,
     SessionIdle,
     SessionStatus,
+    StoredMessage,
 )
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.choosing import unlisted
@@ -41,6 +42,7 @@ from fallback_plugin.fallback.effects import (
     Fetched,
     FetchMessages,
     FetchSession,
+    GiveUp,
     Outcome,
     Prompt,
     Record,
@@ -56,7 +58,16 @@ from fallback_plugin.fallback.task_result import child_awaited, filled, last_ans
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
 from fallback_plugin.health.scope import Key
-from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult, hookimpl
+from fallback_plugin.hookspecs import (
+    RUN_ENDING_DEADLINE_S,
+    LastWords,
+    ModelAttempt,
+    NextModel,
+    PromptRequest,
+    ToolCall,
+    ToolResult,
+    hookimpl,
+)
 from fallback_plugin.host_client import HostClient
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import HealthSettings, Settings
@@ -173,6 +184,46 @@ class FallbackPlugin:
         return model
 
     @hookimpl
+    def model_attempt_failed(self, attempt: ModelAttempt, host: HostClient) -> NextModel | None:
+        """Have a failed request answered by the next model, where that is to be done inline."""
+        self._read_health()
+        answer, effects = self.engine.attempt_failed(attempt, self._clock())
+        self._start(effects, attempt.session_id, host)
+        return answer
+
+    @hookimpl
+    async def run_ending(self, session_id: str, host: HostClient) -> LastWords | None:
+        """Send the turn that a run leaves unanswered to the models that are left, until one answers."""
+        if not self.engine.owes(session_id):
+            return None
+        deadline_s = self.engine.settings.fallback.run_deadline
+        with anyio.move_on_after(deadline_s or None):
+            return await self._settle(session_id, deadline_s or RUN_ENDING_DEADLINE_S, host)
+        await host.abort(session_id)
+        return LastWords(trouble=f"no model has answered within {deadline_s:g} s (run_deadline)")
+
+    async def _settle(self, session_id: str, deadline_s: float, host: HostClient) -> LastWords:
+        history = await host.messages(session_id)
+        known = {stored.info.id for stored in history}
+        while self.engine.owes(session_id):
+            self._read_health()
+            settlement, effects = self.engine.settle(session_id, history, self._clock())
+            self._start(effects, session_id, host)
+            if settlement is None:
+                said = (effect.body.message for effect in effects if isinstance(effect, Toast))
+                return LastWords(trouble=next(said, "no model of the chain is left"))
+            answer: StoredMessage | None = None
+            try:
+                for message_id in settlement.doomed:
+                    await host.delete_message(session_id, message_id)
+                answer = await host.run_turn(session_id, settlement.prompt, deadline_s=deadline_s)
+            except HostCallError as error:
+                log.warning("%s: the owed turn was refused: %s", session_id, error)
+            self._start(self.engine.settled(session_id, answer, self._clock()), session_id, host)
+        new = [stored for stored in await host.messages(session_id) if stored.info.id not in known]
+        return LastWords(parts=[part.raw for stored in new for part in stored.parts])
+
+    @hookimpl
     async def tool_after(self, call: ToolCall, result: ToolResult, host: HostClient) -> ToolResult | None:
         """Give a parent the text of a child that answered late; without one the result stays as it is."""
         child = child_awaited(call, result)
@@ -285,6 +336,8 @@ class FallbackPlugin:
                 return Done(await host.abort(effect.session_id))
             case Prompt():
                 return Done(await host.prompt(effect.session_id, effect.body))
+            case GiveUp():
+                await host.give_up(effect.session_id, effect.agent, flowing=effect.flowing)
             case FetchSession():
                 return Fetched(session=await host.session(effect.session_id))
             case FetchMessages():

@@ -77,6 +77,16 @@ def decide(
     return Verdict("fallback") if failure.lasting else Verdict(action, RETRIES.get(failure.kind, 0))
 
 
+def leaves(failure: Failure, verdict: Verdict) -> bool:
+    """Tell whether another model is due, once no retry is left.
+
+    An overflow that the host gave up is due for a model with a larger window, if there is one.
+    """
+    given_up = failure.kind == "overflow" and verdict.action == "no_fallback"
+    end = verdict.end if verdict.action == "retry_then_fallback" else verdict.action
+    return end == "fallback" or given_up
+
+
 def _own_policy(
     kind: FailureKind, settings: Settings, agent: str | None, provider: str | None
 ) -> PolicyAction | None:

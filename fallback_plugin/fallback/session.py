@@ -9,7 +9,7 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.guards import AbortLedger
 from fallback_plugin.fallback.replay import Replay
 from fallback_plugin.fallback.state import FallbackState, Plan, Snapshot
-from fallback_plugin.hookspecs import PromptRequest
+from fallback_plugin.hookspecs import Ending, PromptRequest
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 
@@ -29,13 +29,18 @@ IDLES: Final[Mapping[RunState, int]] = {"waiting": 1, "running": 1, "over": 3, "
 one more where it was reported as an error; a run that failed for good makes two before the abort's own. One
 that finished is not aborted."""
 
-SIGNS: Final[Mapping[RunState, str]] = {
+SIGNS: Final[Mapping[RunState | Ending, str]] = {
     "waiting": "the host waited to ask the model again",
     "running": "the answer broke off, fell silent or held an error",
     "over": "the host reported an error",
     "finished": "the answer ended with nothing in it",
+    "refused": "its request was refused",
+    "empty": "its request was answered with nothing",
+    "cut": "the answer to its request broke off before it began",
+    "silent": "its request was not answered in time",
+    "broken": "its answer broke off",
 }
-"""What the host showed of a failure, by how the run stood then."""
+"""What was seen of a failure, by how the run stood then, or by how the one request ended."""
 
 Phase: TypeAlias = Literal[
     "claiming", "aborting", "settling", "reading", "reverting", "deleting", "dispatching"
@@ -61,6 +66,7 @@ class Attempt:
         retrying: the host waits to ask the model again.
         answered: some step has produced content.
         asked_at: when the model was asked for the present step.
+        named: the model that the host takes for the author; another than ``model`` after an inline switch.
     """
 
     number: int
@@ -77,6 +83,12 @@ class Attempt:
     answered: bool = False
     failed: bool = False
     asked_at: float = 0.0
+    named: ModelRef | None = None
+
+    @property
+    def shown(self) -> ModelRef:
+        """The model that the host names on the attempt's messages."""
+        return self.named or self.model
 
     def begin_step(self, message_id: str) -> None:
         """Take in that the model was asked for a new step."""
@@ -148,7 +160,7 @@ class Turn:
         """
         if attempt := self.steps.get(message.id):
             return attempt
-        return next((a for a in reversed(self.attempts) if same_model(a.model, message.model)), None)
+        return next((a for a in reversed(self.attempts) if same_model(a.shown, message.model)), None)
 
 
 @dataclass(slots=True)
@@ -194,6 +206,16 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class Owed:
+    """A failed turn that can only be sent again when its run has ended."""
+
+    turn: Turn
+    attempt: Attempt
+    failure: Failure
+    sign: RunState | Ending
+
+
+@dataclass(frozen=True, slots=True)
 class Redirect:
     """A prompt that was sent to another model before it began, and how to undo that."""
 
@@ -209,7 +231,8 @@ class Session:
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
-    by message, that are to be stopped as soon as they begin.
+    by message, that are to be stopped as soon as they begin. ``owed`` is a failed turn that waits for the end
+    of its run.
     """
 
     id: str
@@ -224,6 +247,7 @@ class Session:
     handed_in: Switch | None = None
     unwanted: dict[str, int] = field(default_factory=dict)
     redirect: Redirect | None = None
+    owed: Owed | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
     seen: list[str] = field(default_factory=list)
     attempts: int = 0

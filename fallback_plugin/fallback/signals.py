@@ -7,9 +7,21 @@ from fallback_plugin.events import AssistantMessage, HostError, Part, SessionSta
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import HOST_BACKOFF_S, Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
-from fallback_plugin.fallback.effects import Abort, Effect, EndProbe, FetchMessages, Record, TimerFired
+from fallback_plugin.fallback.effects import (
+    Abort,
+    Effect,
+    EndProbe,
+    Failed,
+    FetchMessages,
+    GiveUp,
+    Outcome,
+    Record,
+    TimerFired,
+)
+from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.guards import superseded
-from fallback_plugin.fallback.policy import Verdict
+from fallback_plugin.fallback.owing import owe, owes
+from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState
@@ -104,16 +116,41 @@ class Signals:
         quiet_s = 0.0 if attempt.tools_running else context.now - attempt.grew_at
         if quiet_s < context.stall_timeout_s(attempt.model):
             return context.stall_timer(session, attempt, quiet_s)
-        stalled = Failure(kind="timeout", evidence="stalled in mid-stream")
-        return self._failed(session, turn, attempt, stalled, context, run="running")
+        return self._silent(session, turn, attempt, "stalled in mid-stream", context)
 
     def _silence(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
         if attempt.step is None and not attempt.dispatched:
             # OpenCode never recovers from an abort before its first assistant message: look for that first.
             session.looking = True
             return [FetchMessages(session.id, attempt.number)]
-        silent = Failure(kind="timeout", evidence="no first token")
+        return self._silent(session, turn, attempt, "no first token", context)
+
+    def _silent(
+        self, session: Session, turn: Turn, attempt: Attempt, evidence: str, context: Context
+    ) -> list[Effect]:
+        """Leave a silent model by its request where that can be; what flows, if nothing else helps."""
+        stuck = context.host_kind == "run" or session.parent_id is not None
+        if context.inline(session) and (stuck or attempt.silent) and not attempt.failed:
+            agent = COMPACTION_AGENT if turn.compacting else turn.agent
+            return [GiveUp(session.id, attempt.number, agent, evidence, flowing=stuck)]
+        silent = Failure(kind="timeout", evidence=evidence)
         return self._failed(session, turn, attempt, silent, context, run="running")
+
+    def given_up(self, session: Session, effect: GiveUp, outcome: Outcome, context: Context) -> list[Effect]:
+        """Judge a silence after its request was to be left."""
+        turn = session.turn
+        if turn is None or turn.attempt.number != effect.attempt:
+            return []
+        refused = isinstance(outcome, Failed)
+        if turn.attempt.silent and not refused:
+            return []  # the request itself is asked about next
+        silent = Failure(kind="timeout", evidence=effect.evidence)
+        judged = self._failed(session, turn, turn.attempt, silent, context, run="running")
+        if refused and session.owed is not None:
+            # Nothing else would ever end this run; what it owes is settled all the same.
+            session.ledger.open(effect.attempt, context.now)
+            judged.append(Abort(session.id, effect.attempt))
+        return judged
 
     def status(self, session: Session, event: SessionStatus, context: Context) -> list[Effect]:
         """Judge a run's status: a retry wait is the only early sign of most failures."""
@@ -230,16 +267,16 @@ class Signals:
             return []
         verdict = context.verdict(failure, attempt.model)
         again = tries + turn.asked_again < verdict.retries
-        if not again and not _leaves(failure, verdict):
+        if not again and not leaves(failure, verdict):
             return [Record(session.id, f"no switch: {verdict.action}", f"{attempt.model}: {failure.kind}")]
-        if session.parent_id is not None and run != "finished":
-            return [Record(session.id, "no switch: child", "its parent is told and goes on")]
-        if turn.compacting and turn.user is not None and not same_model(attempt.model, turn.user.model):
-            return [Record(session.id, "no switch: pinned", "the host's config fixes the compaction's model")]
+        if obstacle := _obstacle(session, turn, attempt, run):
+            return [obstacle]
         if not context.chain:
             return self._no_chain(session, attempt, failure, context)
         if session.state is None:
             session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
+        if owes(context, session):
+            return owe(session, turn, failure, run)
         if again:
             return self._ask_again(session, turn, failure, context, run=run)
         return self._switching.begin(session, turn, failure, context, run=run)
@@ -264,11 +301,10 @@ class Signals:
         ]
 
 
-def _leaves(failure: Failure, verdict: Verdict) -> bool:
-    """Tell whether another model is due, now that no retry is left.
-
-    An overflow that the host gave up is due for a model with a larger window, if there is one.
-    """
-    given_up = failure.kind == "overflow" and verdict.action == "no_fallback"
-    end = verdict.end if verdict.action == "retry_then_fallback" else verdict.action
-    return end == "fallback" or given_up
+def _obstacle(session: Session, turn: Turn, attempt: Attempt, run: RunState) -> Record | None:
+    """Return why a failed turn must not be sent again by us, whatever its chain."""
+    if session.parent_id is not None and run != "finished":
+        return Record(session.id, "no switch: child", "its parent is told and goes on")
+    if turn.compacting and turn.user is not None and not same_model(attempt.model, turn.user.model):
+        return Record(session.id, "no switch: pinned", "the host's config fixes the compaction's model")
+    return None

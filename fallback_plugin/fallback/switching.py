@@ -54,9 +54,9 @@ class Switching:
         usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True
-        plan = self._plan(session, turn, state, failure, context)
+        plan = self.plan(session, turn, state, failure, context)
         if isinstance(plan, Refusal):
-            return self._refused(session, turn, failure, plan, context)
+            return self.refused(session, turn, failure, plan, context)
         return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run), state)
 
     def begin_again(
@@ -74,9 +74,10 @@ class Switching:
         switch = Switch(turn, state.again(), failure, attempt, context.now, run)
         return self._claim(session, turn, switch, state)
 
-    def _plan(
+    def plan(
         self, session: Session, turn: Turn, state: FallbackState, failure: Failure, context: Context
     ) -> Planned:
+        """Say what the next step of a failed turn would be."""
         max_attempts = context.settings.fallback.max_attempts
         unfit = context.unfit(session, turn, failure)
         return state.plan(context.chain, context.now, max_attempts=max_attempts, unfit=unfit)
@@ -99,15 +100,15 @@ class Switching:
         self, session: Session, switch: Switch, state: FallbackState, context: Context
     ) -> list[Effect]:
         """Choose another model: the one that was chosen is being probed by somebody else."""
-        plan = self._plan(session, switch.turn, state, switch.failure, context)
+        plan = self.plan(session, switch.turn, state, switch.failure, context)
         if isinstance(plan, Refusal) or plan.model == switch.plan.model:
             self.release(session)
             refusal = plan if isinstance(plan, Refusal) else Refusal("exhausted")
-            return self._refused(session, switch.turn, switch.failure, refusal, context)
+            return self.refused(session, switch.turn, switch.failure, refusal, context)
         switch.plan = plan
         return self._claim_failure(session, switch, state)
 
-    def _refused(
+    def refused(
         self,
         session: Session,
         turn: Turn,

@@ -2,8 +2,11 @@
 
 from typing import Final
 
+from fallback_plugin.errors import HostCallError
+from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import SessionInfo
 from fallback_plugin.wire.fields import Json, optional_object, required_text, text
+from fallback_plugin.wire.message import read_history
 
 FIRST_FAILURE: Final = 400
 """The lowest HTTP status that means a call failed."""
@@ -22,6 +25,18 @@ def read_session(raw: Json) -> SessionInfo:
         parent_id=text(raw, "parentID") or None,
         agent=text(raw, "agent") or None,
     )
+
+
+def read_answer(raw: object, call: str) -> StoredMessage:
+    """Read the message that a prompt was answered with.
+
+    Raises:
+        HostCallError: if it is none.
+    """
+    history = read_history([raw])
+    if not history:
+        raise HostCallError(f"{call}: the host answered without a message")
+    return history[0]
 
 
 def refusal_text(status: int, body: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from fallback_plugin.errors import HostCallError, HostCallTimeoutError, ProtocolError, WireError
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
-from fallback_plugin.opencode.answers import FIRST_FAILURE, read_session, refusal_text
+from fallback_plugin.opencode.answers import FIRST_FAILURE, read_answer, read_session, refusal_text
 from fallback_plugin.opencode.json_rpc import Peer
 from fallback_plugin.wire.fields import integer, optional_object
 from fallback_plugin.wire.message import read_history
@@ -22,6 +22,7 @@ DEADLINES_S: Final[Mapping[str, float]] = {
     "session.deleteMessage": 10.0,
     "config.providers": 10.0,
     "session.get": 3.0,
+    "model.giveUp": 3.0,
     "tui.showToast": 3.0,
 }
 """How long the host may take for each call."""
@@ -70,6 +71,12 @@ class BridgeCalls:
         arguments = {"sessionID": session_id, "body": write_prompt(prompt)}
         return _receipt(await self._call("session.promptAsync", arguments))
 
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
+        """Hand a prompt in and wait for its turn to end."""
+        arguments = {"sessionID": session_id, "body": write_prompt(prompt)}
+        result = await self._call("session.prompt", arguments, deadline_s)
+        return read_answer(result.get("data"), "session.prompt")
+
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it; the next prompt deletes them. Refused while the session runs."""
         await self._call("session.revert", {"sessionID": session_id, "body": {"messageID": message_id}})
@@ -78,13 +85,19 @@ class BridgeCalls:
         """Take one message out of the history. Refused while the session runs."""
         await self._call("session.deleteMessage", {"sessionID": session_id, "messageID": message_id})
 
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
+        """Leave the model that an agent of the session is waiting for."""
+        await self._call("model.giveUp", {"sessionID": session_id, "agent": agent, "flowing": flowing})
+
     async def toast(self, toast: Toast) -> None:
         """Show a note; the bridge keeps it until somebody can see it."""
         await self._call("tui.showToast", {"body": write_toast(toast)})
 
-    async def _call(self, call: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _call(
+        self, call: str, arguments: Mapping[str, Any], deadline_s: float | None = None
+    ) -> Mapping[str, Any]:
         params = {"call": call, "arguments": arguments}
-        deadline_s = DEADLINES_S[call]
+        deadline_s = DEADLINES_S[call] if deadline_s is None else deadline_s
         try:
             result = await self._peer.request("host/call", params, deadline_s=deadline_s)
         except TimeoutError:

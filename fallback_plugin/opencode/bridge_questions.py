@@ -2,14 +2,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from fallback_plugin.hookspecs import PermissionRequest, PromptRequest, ToolCall, ToolResult, Verdict
+from fallback_plugin.events import HostError
+from fallback_plugin.hookspecs import (
+    Ending,
+    LastWords,
+    ModelAttempt,
+    NextModel,
+    PermissionRequest,
+    PromptRequest,
+    ToolCall,
+    ToolResult,
+    Verdict,
+)
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.wire.fields import Json, optional_object, required_text, text
+from fallback_plugin.wire.fields import Json, integer, optional_object, required_object, required_text, text
 from fallback_plugin.wire.message import read_model, write_model
 
 _Arguments = dict[str, Any]
+_ENDINGS: Final[Mapping[str, Ending]] = {ending: ending for ending in get_args(Ending)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +117,63 @@ def _write_verdict(verdict: Verdict) -> dict[str, Any]:
     return {"status": verdict}
 
 
+def _read_attempt(params: Json) -> _Arguments:
+    failure = optional_object(params, "failure") or {}
+    headers = optional_object(failure, "headers") or {}
+    host_model = read_model(required_object(params, "model"))
+    tried = [read_model(each) for each in _objects(params.get("tried"))]
+    names = optional_object(params, "reachable") or {}
+    return {
+        "attempt": ModelAttempt(
+            session_id=required_text(params, "sessionID"),
+            message_id=text(params, "messageID") or "",
+            agent=text(params, "agent") or None,
+            host_model=host_model,
+            model=tried[-1] if tried else host_model,
+            tried=tuple(tried),
+            error=HostError(
+                name="",
+                message=text(failure, "message") or "",
+                status_code=integer(failure, "status"),
+                response_body=text(failure, "body"),
+                response_headers={str(name).lower(): str(value) for name, value in headers.items()},
+            ),
+            ending=_ENDINGS.get(text(failure, "ending") or "", "refused"),
+            reachable=frozenset(
+                ModelRef(provider, model)
+                for provider, models in names.items()
+                if isinstance(models, list)
+                for model in models
+                if isinstance(model, str)
+            ),
+        )
+    }
+
+
+def _objects(value: object) -> list[Json]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _write_next(answer: NextModel) -> dict[str, Any]:
+    return {"model": write_model(answer)} if isinstance(answer, ModelRef) else {"final": True}
+
+
+def _read_ending(params: Json) -> _Arguments:
+    required_text(params, "sessionID")
+    return {}
+
+
+def _write_words(words: LastWords) -> dict[str, Any]:
+    return {"parts": [dict(part) for part in words.parts], "trouble": words.trouble}
+
+
 QUESTIONS: Final[Mapping[str, Question]] = {
     "chat.message": Question("chat_message", _read_prompt, _write_model),
     "experimental.chat.messages.transform": Question("messages_transform", _read_messages, _write_messages),
     "tool.execute.before": Question("tool_before", _read_tool_call, _write_arguments),
     "tool.execute.after": Question("tool_after", _read_tool_result, _write_tool_result),
+    "model.request": Question("model_attempt_failed", _read_attempt, _write_next),
+    "run.ending": Question("run_ending", _read_ending, _write_words),
     "permission.ask": Question("permission_ask", _read_permission, _write_verdict),
 }
 """By the host's own names."""

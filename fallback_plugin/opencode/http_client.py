@@ -14,7 +14,13 @@ from fallback_plugin.errors import HostCallError, HostCallTimeoutError, WireErro
 from fallback_plugin.events import SessionStatus, StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.opencode.answers import FIRST_FAILURE, failure_text, read_session, refusal_text
+from fallback_plugin.opencode.answers import (
+    FIRST_FAILURE,
+    failure_text,
+    read_answer,
+    read_session,
+    refusal_text,
+)
 from fallback_plugin.opencode.event_stream import open_events
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import Json
@@ -155,6 +161,11 @@ class OpenCodeHttpClient:
         await self._call("POST", path, self._deadlines.change_s, write_prompt(prompt))
         return Receipt()
 
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
+        """Hand a prompt in and wait for its turn to end."""
+        path = _path(session_id, "message")
+        return read_answer(await self._call("POST", path, deadline_s, write_prompt(prompt)), f"POST {path}")
+
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it; the next prompt deletes them. Refused while the session runs."""
         path = _path(session_id, "revert")
@@ -164,6 +175,10 @@ class OpenCodeHttpClient:
         """Take one message out of the history. Refused while the session runs."""
         path = _path(session_id, "message/" + quote(message_id, safe=""))
         await self._call("DELETE", path, self._deadlines.change_s)
+
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:  # noqa: ARG002 -- the protocol's
+        """Refuse: the requests of a server are out of reach over HTTP."""
+        raise HostCallError("model.giveUp: not over HTTP", status=404)
 
     async def toast(self, toast: Toast) -> None:
         """Show a note to everybody attached to this folder. The host accepts it also when nobody is."""

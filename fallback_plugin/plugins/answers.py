@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, get_args
 
-from fallback_plugin.hookspecs import ToolResult, Verdict
+from fallback_plugin.hookspecs import LastWords, ToolResult, Verdict
 from fallback_plugin.model_ref import ModelRef
 
 _VERDICTS: Final = frozenset(get_args(Verdict))
@@ -19,7 +19,11 @@ def _is_history(answer: object) -> bool:
 
 _EXPECTED: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "chat_message": ("a ModelRef", lambda answer: isinstance(answer, ModelRef)),
-    "model_attempt_failed": ("a ModelRef", lambda answer: isinstance(answer, ModelRef)),
+    "model_attempt_failed": (
+        'a ModelRef or "final"',
+        lambda answer: isinstance(answer, ModelRef) or answer == "final",
+    ),
+    "run_ending": ("LastWords", lambda answer: isinstance(answer, LastWords)),
     "messages_transform": ("a sequence of messages", _is_history),
     "tool_before": ("a mapping of arguments", lambda answer: isinstance(answer, Mapping)),
     "tool_after": ("a ToolResult", lambda answer: isinstance(answer, ToolResult)),

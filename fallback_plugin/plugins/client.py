@@ -49,6 +49,10 @@ class PluginClient:
         """Hand a prompt in."""
         return await self._calls.prompt(session_id, prompt)
 
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
+        """Hand a prompt in and wait for its turn to end."""
+        return await self._calls.run_turn(session_id, prompt, deadline_s=deadline_s)
+
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it; the next prompt deletes them."""
         await self._calls.revert(session_id, message_id)
@@ -56,6 +60,10 @@ class PluginClient:
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history."""
         await self._calls.delete_message(session_id, message_id)
+
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
+        """Leave the model that an agent of the session is waiting for."""
+        await self._calls.give_up(session_id, agent, flowing=flowing)
 
     async def toast(self, toast: Toast) -> None:
         """Show a note to the person at the host."""

@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
-from fallback_plugin.hookspecs import NOTIFY_DEADLINE_S, QUESTION_DEADLINE_S, TOOL_RESULT_DEADLINE_S
+from fallback_plugin.hookspecs import (
+    NOTIFY_DEADLINE_S,
+    QUESTION_DEADLINE_S,
+    RUN_ENDING_DEADLINE_S,
+    TOOL_RESULT_DEADLINE_S,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +15,8 @@ class Limits:
     """The limits of one plugin host.
 
     ``notify_s`` is one implementation's time for one notification, ``question_s`` and ``tool_result_s`` the
-    time of all implementations together for a question (the latter for ``tool_after``).
+    time of all implementations together for a question (the latter for ``tool_after``; ``run_ending_s`` for
+    ``run_ending``).
     ``order_wait_s`` is how long a question waits for the session's earlier events, ``drain_s`` how long a
     stopping host waits for events not yet delivered.
 
@@ -23,6 +29,7 @@ class Limits:
     notify_s: float = NOTIFY_DEADLINE_S
     question_s: float = QUESTION_DEADLINE_S
     tool_result_s: float = TOOL_RESULT_DEADLINE_S
+    run_ending_s: float = RUN_ENDING_DEADLINE_S
     order_wait_s: float = 0.1
     drain_s: float = 0.5
     backlog: int = 1_000
@@ -31,4 +38,5 @@ class Limits:
 
     def question_deadline_s(self, hook: str) -> float:
         """Return the time all implementations of a first-result hook have together."""
-        return self.tool_result_s if hook == "tool_after" else self.question_s
+        own = {"tool_after": self.tool_result_s, "run_ending": self.run_ending_s}
+        return own.get(hook, self.question_s)

@@ -216,6 +216,12 @@ class FallbackSettings(ChainTable):
         default=False,
         description="Whether a session stays on its fallback when the first model is usable again.",
     )
+    switching: Literal["auto", "replay", "inline"] = Field(
+        default="auto",
+        description='How a turn goes on: "replay" stops it and sends it again, "inline" answers the failed '
+        'request itself where the next model speaks the same protocol, "auto" is inline in "opencode run", '
+        "for subagents and titles, and replay elsewhere.",
+    )
     max_attempts: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
         default=10, description="At most this many switches in one turn."
     )
@@ -228,6 +234,11 @@ class FallbackSettings(ChainTable):
     )
     stall_timeout: Seconds = Field(
         default=120.0, description="How long an answer may stop growing. 0: for ever."
+    )
+    run_deadline: Seconds = Field(
+        default=600.0,
+        description='How long "opencode run" may go on past its own end to have a failed turn answered. '
+        "0: an hour.",
     )
     notify: StrictBool = Field(default=True, description="Whether to show toasts.")
     on_foreign_abort: Literal["stop", "advance"] = Field(

@@ -18,11 +18,18 @@ const LIMITS = {
   waitingBytes: 16 * MEBIBYTE, // events kept until the child is ready
   congestedBytes: 256 * 1024, // unsent bytes from which text deltas are dropped
   unsentBytes: 64 * MEBIBYTE, // unsent bytes at which the child counts as dead
+  errorBody: 64 * 1024, // characters of a refused request's body that are told
+  standIns: 1000, // sessions whose turn is answered by another model than the host's
+  endOfStream: 8 * 1024, // last bytes of a stream, in which its end is looked for
+  unusedTags: 1000, // requests that were announced and not made
+  unsaid: MEBIBYTE, // bytes of a stream that says nothing, after which it is handed on all the same
 }
 
 const TIMES = {
   question: 250,
   toolResult: 120_000,
+  nextModel: 1_000,
+  settling: 3_600_000, // Python's own deadline is a person's setting
   coldStart: 2_000, // a question waits for a child that is still starting, at most this long after its start
   start: 30_000, // a child not ready by then counts as dead
   firstRestart: 500,
@@ -41,6 +48,8 @@ const CALLS = {
   "session.messages": (client, { sessionID }) => client.session.messages({ path: { id: sessionID } }),
   "session.abort": (client, { sessionID }) => client.session.abort({ path: { id: sessionID } }),
   "session.promptAsync": (client, { sessionID, body }) => client.session.promptAsync({ path: { id: sessionID }, body }),
+  // Waits for the answer; only where a run has ended and nobody else does.
+  "session.prompt": (client, { sessionID, body }) => client.session.prompt({ path: { id: sessionID }, body }),
   "session.revert": (client, { sessionID, body }) => client.session.revert({ path: { id: sessionID }, body }),
   // The host's v1 client has no method for this one.
   "session.deleteMessage": ({ _client }, { sessionID, messageID }) =>
@@ -67,6 +76,8 @@ function facts({ limit, capabilities, cost }) {
 const mapValues = (table, change) =>
   Object.fromEntries(Object.entries(table ?? {}).map(([key, value]) => [key, change(value)]))
 
+const isSameModel = (one, other) => one.providerID === other.providerID && one.modelID === other.modelID
+
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value)
 
 // A timer that never keeps the host's process alive.
@@ -80,6 +91,28 @@ function hostKind(argv) {
   if (/tui[\\/]worker\.[jt]s$/.test(argv[1] ?? "")) return "tui"
   const command = argv.slice(2).find((word) => ["run", "serve", "web", "acp"].includes(word))
   return command === "run" ? "run" : "serve"
+}
+
+const HOST_KIND = hostKind(process.argv)
+const AUTO_APPROVES = ["--auto", "--yolo", "--dangerously-skip-permissions"].some((flag) => process.argv.includes(flag))
+const PRINTS_JSON = process.argv.some((word, at) => word === "--format=json" || (word === "--format" && process.argv[at + 1] === "json"))
+
+const JSON_TYPES = { text: "text", tool: "tool_use", "step-start": "step_start", "step-finish": "step_finish" }
+
+// Print a part the way `opencode run` does when its output is no terminal.
+function printPart(sessionID, part) {
+  const type = JSON_TYPES[part.type]
+  if (PRINTS_JSON && type) printJson(type, sessionID, { part })
+  else if (part.type === "text" && part.text?.trim()) process.stdout.write(`${part.text.trim()}\n`)
+}
+
+function printTrouble(sessionID, trouble) {
+  if (PRINTS_JSON) printJson("error", sessionID, { error: { name: "FallbackError", data: { message: trouble } } })
+  else process.stderr.write(`Error: ${trouble}\n`)
+}
+
+function printJson(type, sessionID, more) {
+  process.stdout.write(`${JSON.stringify({ type, timestamp: Date.now(), sessionID, ...more })}\n`)
 }
 
 function childCommands(interpreter) {
@@ -237,6 +270,303 @@ class Toasts {
   }
 }
 
+// How the requests of an SDK name their model and carry a key, and what its streams say. Only those are
+// watched of which it was shown, on the real host, that another model's answer is taken for the first one's.
+const OPENAI_KEY = (key) => ({ authorization: `Bearer ${key}` })
+const PROTOCOLS = {
+  "@ai-sdk/openai-compatible": {
+    base: null,
+    path: () => "/chat/completions",
+    key: OPENAI_KEY,
+    hasThoughts: ({ messages }) => messages?.some((message) => message.reasoning_content || message.reasoning),
+    sees: ({ error, choices }) => {
+      if (error) return "error"
+      const { delta, finish_reason: finish } = choices?.[0] ?? {}
+      if (delta?.content || delta?.reasoning_content || delta?.reasoning || delta?.tool_calls?.length) return "content"
+      return finish ? "end" : null
+    },
+  },
+  "@ai-sdk/openai": {
+    base: "https://api.openai.com/v1",
+    path: () => "/responses",
+    key: OPENAI_KEY,
+    hasThoughts: ({ input, previous_response_id: previous }) =>
+      previous || (Array.isArray(input) && input.some(({ type }) => type === "reasoning" || type === "item_reference")),
+    sees: ({ type, item }) => {
+      if (type === "error" || type === "response.failed") return "error"
+      if (type === "response.completed" || type === "response.incomplete") return "end"
+      if (type?.endsWith(".delta") || (type === "response.output_item.added" && item?.type === "function_call")) return "content"
+      return null
+    },
+  },
+  "@ai-sdk/anthropic": {
+    base: "https://api.anthropic.com/v1",
+    path: () => "/messages",
+    key: (key) => ({ "x-api-key": key }),
+    hasThoughts: ({ messages }) =>
+      messages?.some(({ content }) => Array.isArray(content) && content.some(({ type }) => type?.endsWith("thinking"))),
+    sees: ({ type, content_block: block }) => {
+      if (type === "error") return "error"
+      if (type === "content_block_delta" || (type === "content_block_start" && block?.type === "tool_use")) return "content"
+      return type === "message_delta" || type === "message_stop" ? "end" : null
+    },
+  },
+  "@ai-sdk/google": {
+    base: "https://generativelanguage.googleapis.com/v1beta",
+    path: (model) => `/models/${model}:streamGenerateContent?alt=sse`,
+    key: (key) => ({ "x-goog-api-key": key }),
+    modelInPath: true,
+    hasThoughts: ({ contents }) => contents?.some(({ parts }) => parts?.some((part) => part.thoughtSignature)),
+    sees: ({ error, candidates }) => {
+      if (error) return "error"
+      const { content, finishReason } = candidates?.[0] ?? {}
+      if (content?.parts?.some((part) => part.text || part.functionCall)) return "content"
+      return finishReason ? "end" : null
+    },
+  },
+}
+
+const TAG = "x-fallback-plugin"
+const HEADERS_OF_A_PROVIDER = ["authorization", "x-api-key", "x-goog-api-key", "api-key"]
+
+// The process's own `fetch`, wrapped once for all instances: a request whose header names a watch goes through
+// it, any other straight on. Below a provider's own `fetch`, so that this is never replaced.
+const WATCHES = (globalThis[Symbol.for("fallback-plugin.watches")] ??= new Map())
+
+function wrapFetch() {
+  if (globalThis.fetch[TAG]) return
+  const straight = globalThis.fetch
+  const wrapped = (input, init) => {
+    const tag = tagOf(init?.headers)
+    if (!tag) return straight(input, init)
+    const watch = WATCHES.get(tag)
+    WATCHES.delete(tag)
+    const headers = new Headers(init.headers)
+    headers.delete(TAG)
+    const request = { ...init, headers }
+    return watch && typeof input === "string" && typeof init.body === "string"
+      ? watch.fetch(straight, input, request)
+      : straight(input, request)
+  }
+  globalThis.fetch = Object.assign(wrapped, straight, { [TAG]: true })
+}
+
+function tagOf(headers) {
+  if (!headers) return null
+  if (typeof headers.get === "function") return headers.get(TAG)
+  return Array.isArray(headers) ? headers.find(([name]) => name === TAG)?.[1] : headers[TAG]
+}
+
+// One model request of a session: it may be answered by another model than the one the host asked.
+class Watch {
+  #about
+  #protocol
+  #givenUp = null // ends the attempt under way, as long as nothing of it was handed on
+  #asked = null // who answers
+  #flow = null // breaks off an answer that is being handed on
+
+  constructor(bridge, about) {
+    this.bridge = bridge
+    this.agent = about.agent
+    this.#about = about
+    this.#protocol = PROTOCOLS[about.npm]
+  }
+
+  // Leave a model that says nothing. False if it has spoken, or is not being asked.
+  giveUp(flowing) {
+    if (this.#givenUp) this.#givenUp.abort()
+    else if (flowing && this.#flow) this.#flow()
+    else return false
+    return true
+  }
+
+  fetch(straight, url, init) {
+    const { sessionID } = this.#about
+    const done = this.bridge.began(sessionID, this)
+    return this.#answer(straight, url, init).then(
+      (response) => this.#followed(response, done),
+      (error) => {
+        done()
+        throw error
+      },
+    )
+  }
+
+  async #answer(straight, url, init) {
+    const thoughts = this.#protocol.hasThoughts(parsed(init.body) ?? {})
+    const tried = []
+    let target = thoughts ? null : this.bridge.standIn(this.#about)
+    for (;;) {
+      const asked = (this.#asked = target ?? this.#about.model)
+      const attempt = await this.#attempt(straight, ...(target ? this.#sentTo(target, url, init) : [url, init]))
+      if (!attempt.failure || init.signal?.aborted) return attempt.answer()
+      tried.push(asked)
+      const next = await this.bridge.nextModel(this.#about, asked, tried, attempt.failure, thoughts)
+      if (init.signal?.aborted) return attempt.answer() // the user's stop is final
+      if (next?.model) target = next.model
+      else return next?.final ? refusal() : attempt.answer()
+    }
+  }
+
+  // The same response, which can be broken off as long as it flows.
+  #followed(response, done) {
+    if (!response.body || !response.ok) {
+      done()
+      return response
+    }
+    const reader = response.body.getReader()
+    let end = new Uint8Array()
+    const over = () => {
+      this.#flow = null
+      done()
+    }
+    const body = new ReadableStream({
+      start: (controller) => {
+        this.#flow = () => {
+          over()
+          controller.error(new Error(FAILED))
+          reader.cancel().catch(() => {})
+        }
+      },
+      pull: async (controller) => {
+        try {
+          const { done: ended, value } = await reader.read()
+          if (!ended) {
+            end = lastBytes(end, value)
+            return controller.enqueue(value)
+          }
+          if (await this.#brokeOff(end)) return this.#flow?.()
+          over()
+          controller.close()
+        } catch (error) {
+          over()
+          controller.error(error)
+        }
+      },
+      cancel: (reason) => {
+        over()
+        return reader.cancel(reason)
+      },
+    })
+    return new Response(body, { status: response.status, headers: response.headers })
+  }
+
+  // Whether a stream that ended without saying so is to be shown as a failure, not as an answer.
+  async #brokeOff(end) {
+    const seen = new TextDecoder().decode(end).split("\n").filter((line) => line.startsWith("data:")).map((line) => parsed(line.slice(5)))
+    if (seen.some((event) => event && this.#protocol.sees(event) === "end")) return false
+    const next = await this.bridge.nextModel(this.#about, this.#asked, [this.#asked], { ending: "broken" }, true)
+    return next?.final === true
+  }
+
+  async #attempt(straight, url, init) {
+    const givenUp = (this.#givenUp = new AbortController())
+    const signal = init.signal ? AbortSignal.any([init.signal, givenUp.signal]) : givenUp.signal
+    try {
+      const response = await straight(url, { ...init, signal })
+      if (!response.ok) return await refused(response)
+      const streams = response.body && response.headers.get("content-type")?.includes("text/event-stream")
+      return streams ? await peek(response, this.#protocol.sees) : { answer: () => response }
+    } catch (error) {
+      if (!givenUp.signal.aborted || init.signal?.aborted)
+        return { failure: { ending: "refused", message: String(error?.message ?? error) }, answer: () => Promise.reject(error) }
+      const silence = "the model gave no sign of life before it timed out"
+      return { failure: { ending: "silent", message: silence }, answer: () => Promise.reject(new Error(silence)) }
+    } finally {
+      this.#givenUp = null
+    }
+  }
+
+  #sentTo({ providerID, modelID }, url, init) {
+    const protocol = this.#protocol
+    const provider = this.bridge.provider(providerID)
+    const wireName = provider?.models?.[modelID]?.api?.id ?? modelID
+    const body = JSON.parse(init.body)
+    if (!protocol.modelInPath) body.model = wireName
+    // On a connection of its own: Bun 1.3 takes one that the failed request has left for closing.
+    const request = { ...init, body: JSON.stringify(body), keepalive: false }
+    if (providerID === this.#about.model.providerID)
+      return [protocol.modelInPath ? url.replace(/\/models\/[^/:?]+:/, `/models/${wireName}:`) : url, request]
+    const headers = new Headers(init.headers)
+    for (const name of HEADERS_OF_A_PROVIDER) headers.delete(name)
+    const own = { ...protocol.key(keyOf(provider)), ...provider.options?.headers }
+    for (const [name, value] of Object.entries(own)) headers.set(name, value)
+    return [addressOf(provider, protocol) + protocol.path(wireName), { ...request, headers }]
+  }
+}
+
+function lastBytes(before, chunk) {
+  if (chunk.byteLength >= LIMITS.endOfStream) return chunk.slice(-LIMITS.endOfStream)
+  const both = new Uint8Array(before.byteLength + chunk.byteLength)
+  both.set(before)
+  both.set(chunk, before.byteLength)
+  return both.slice(-LIMITS.endOfStream)
+}
+
+const keyOf = (provider) => provider.options?.apiKey ?? provider.key
+const addressOf = (provider, protocol) => (provider.options?.baseURL ?? protocol.base)?.replace(/\/+$/, "")
+
+async function refused(response) {
+  const body = await response.text()
+  const { status, headers } = response
+  const failure = { ending: "refused", status, headers: Object.fromEntries(headers), body: body.slice(0, LIMITS.errorBody) }
+  return { failure, answer: () => new Response(body, { status, headers }) }
+}
+
+// A failure that the host does not try again by itself. It would by many words as well as by the status, even
+// by a "429" in a model's name (OpenCode 1.18.33), so nothing is kept of either; Python knows both.
+const FAILED = "The model failed. fallback-plugin goes on."
+
+function refusal() {
+  const body = JSON.stringify({ error: { message: FAILED, type: "invalid_request_error" } })
+  return new Response(body, { status: 400, headers: { "content-type": "application/json" } })
+}
+
+// Read a stream until it says something, and return it whole.
+async function peek(response, sees) {
+  const reader = response.body.getReader()
+  const decoder = new TextDecoder()
+  const chunks = []
+  let [rest, size, ended, finished] = ["", 0, false, false]
+  const answer = () => new Response(resumed(chunks, ended, reader), { status: response.status, headers: response.headers })
+  while (!ended && size < LIMITS.unsaid) {
+    const { done, value } = await reader.read()
+    ended = done
+    if (value) {
+      chunks.push(value)
+      size += value.byteLength
+      rest += decoder.decode(value, { stream: true })
+    }
+    const lines = rest.split("\n")
+    rest = lines.pop()
+    for (const line of lines) {
+      const event = line.startsWith("data:") ? parsed(line.slice(5)) : null
+      const seen = event && sees(event)
+      if (seen === "content") return { answer }
+      if (seen === "error") {
+        reader.cancel().catch(() => {})
+        ended = true
+        return { answer, failure: { ending: "refused", body: JSON.stringify(event).slice(0, LIMITS.errorBody) } }
+      }
+      finished ||= seen === "end"
+    }
+  }
+  return ended ? { answer, failure: { ending: finished ? "empty" : "cut" } } : { answer }
+}
+
+function resumed(chunks, ended, reader) {
+  return new ReadableStream({
+    async pull(controller) {
+      if (chunks.length > 0) return controller.enqueue(chunks.shift())
+      if (ended) return controller.close()
+      const { done, value } = await reader.read()
+      if (done) controller.close()
+      else controller.enqueue(value)
+    },
+    cancel: (reason) => reader.cancel(reason),
+  })
+}
+
 class Bridge {
   #context
   #toasts
@@ -258,6 +588,14 @@ class Bridge {
   #chains = null
   #nextId = 1
   #open = new Map() // id -> what to do with the answer
+  #requests = new Map() // session -> its requests that nothing has come of yet
+  #standIns = new Map() // session -> who answers in whose place in its turn
+  #nextTag = 1
+  #runSession = null
+  #settling = false
+  #name = Math.random().toString(36).slice(2)
+  #providers = null
+  #logins = null
   #readiness = []
 
   constructor(context) {
@@ -277,7 +615,7 @@ class Bridge {
     this.#child = child
     this.#startTimer = later(TIMES.start, () => child.stop(0))
     const { directory, worktree } = this.#context
-    const host = { name: "opencode", version: null, kind: hostKind(process.argv) }
+    const host = { name: "opencode", version: null, kind: HOST_KIND }
     this.#request(
       "initialize",
       { protocolVersion: PROTOCOL_VERSION, host, directory, worktree, bridge: BRIDGE_VERSION },
@@ -286,7 +624,29 @@ class Bridge {
     this.#sendChains()
   }
 
+  // `opencode run` is over at its first idle. What it still owes its person is answered here, and printed as it
+  // would have been; only a whole answer makes it a success.
+  async settleRun() {
+    if (!this.#runSession) return
+    this.#settling = true
+    const sessionID = this.#runSession
+    const words = await this.ask("run.ending", () => ({ sessionID }), TIMES.settling)
+    if (!words) return
+    for (const part of words.parts ?? []) printPart(sessionID, part)
+    if (words.trouble) printTrouble(sessionID, words.trouble)
+    process.exitCode = words.trouble ? 1 : 0
+  }
+
+  // As `run` itself answers while it lasts.
+  #answerPermission({ id, permission, patterns }) {
+    const reply = AUTO_APPROVES ? "once" : "reject"
+    if (!AUTO_APPROVES) process.stderr.write(`! permission requested: ${permission} (${patterns?.join(", ")}); auto-rejecting\n`)
+    const call = { url: "/permission/{requestID}/reply", path: { requestID: id }, body: { reply } }
+    this.#context.client._client.post({ ...call, headers: { "content-type": "application/json" } }).catch(() => {})
+  }
+
   dispose() {
+    for (const [tag, watch] of WATCHES) if (watch.bridge === this) WATCHES.delete(tag)
     this.#close("off")
     this.#child?.stop()
   }
@@ -305,6 +665,8 @@ class Bridge {
     if (this.#phase === "off") return
     const sessionID = event.properties?.sessionID
     if (type === "session.idle" || type === "session.deleted") this.#forgetPassed(sessionID)
+    if (type === "session.deleted") this.#standIns.delete(sessionID)
+    if (type === "permission.asked" && this.#settling) this.#answerPermission(event.properties)
     if (this.#phase !== "ready") this.#keepWaiting(type, this.#eventLine(event))
     else if (this.#wants(type) || this.#isDue(type, sessionID)) this.#send(event)
   }
@@ -327,7 +689,10 @@ class Bridge {
 
   // The plugins' answer to a question of the host, undefined for "no change".
   async ask(question, params, deadline = TIMES.question) {
-    if (question === "chat.message") this.#toasts.audience()
+    if (question === "chat.message") {
+      this.#toasts.audience()
+      if (HOST_KIND === "run") this.#runSession ??= params().sessionID
+    }
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()
     if (this.#phase !== "ready" || !this.#questions.has(question)) return undefined
     return new Promise((resolve) => {
@@ -340,6 +705,88 @@ class Bridge {
         resolve(undefined)
       })
     })
+  }
+
+  // The header that has a request watched; null where its protocol is not one of ours, or nobody would answer.
+  watch({ sessionID, agent, model, message, variant }) {
+    const npm = model?.api?.npm
+    if (this.#phase !== "ready" || !this.#questions.has("model.request") || !Object.hasOwn(PROTOCOLS, npm ?? "")) return null
+    wrapFetch()
+    const about = {
+      sessionID,
+      npm,
+      agent: typeof agent === "string" ? agent : agent?.name,
+      messageID: message?.id,
+      model: { providerID: model.providerID, modelID: model.id },
+      variant: variant ?? message?.model?.variant,
+    }
+    const tag = `${this.#name}-${this.#nextTag++}`
+    WATCHES.set(tag, new Watch(this, about))
+    if (WATCHES.size > LIMITS.unusedTags) WATCHES.delete(WATCHES.keys().next().value)
+    return tag
+  }
+
+  // Take in that a request is being made; call what is returned when there is something of its answer.
+  began(sessionID, watch) {
+    const open = this.#requests.get(sessionID) ?? new Set()
+    this.#requests.set(sessionID, open.add(watch))
+    return () => {
+      open.delete(watch)
+      if (open.size === 0) this.#requests.delete(sessionID)
+    }
+  }
+
+  // Leave the model that an agent of a session waits for, if nothing came of it yet.
+  #leave({ sessionID, agent, flowing }) {
+    const open = [...(this.#requests.get(sessionID) ?? [])]
+    return open.filter((watch) => watch.agent === agent).some((watch) => watch.giveUp(flowing))
+  }
+
+  provider(id) {
+    return this.#providers?.find((provider) => provider.id === id)
+  }
+
+  // Who answers the further requests of a turn in whose first one another model stood in.
+  standIn({ sessionID, messageID, agent, model }) {
+    const found = this.#standIns.get(sessionID)
+    const same = found && found.messageID === messageID && found.agent === agent && isSameModel(found.for, model)
+    return same ? found.model : null
+  }
+
+  // Ask what a failed request is answered with: another model, its own failure but for good, or undefined.
+  async nextModel(about, asked, tried, failure, thoughts) {
+    const reachable = thoughts || about.variant ? {} : await this.#reachable(about)
+    const { sessionID, messageID, agent, model } = about
+    const params = () => ({ sessionID, messageID, agent, model, asked, tried, failure, reachable })
+    const answer = await this.ask("model.request", params, TIMES.nextModel)
+    if (!answer?.model) return answer
+    this.#standIns.delete(sessionID)
+    this.#standIns.set(sessionID, { messageID, agent, for: model, model: answer.model })
+    if (this.#standIns.size > LIMITS.standIns) this.#standIns.delete(this.#standIns.keys().next().value)
+    return answer
+  }
+
+  // The models that a request could be sent to as it is, by provider.
+  async #reachable({ npm, model }) {
+    await this.#learnProviders()
+    const open = (provider) =>
+      provider.id === model.providerID ||
+      (keyOf(provider) && addressOf(provider, PROTOCOLS[npm]) && !this.#logins?.has(provider.id))
+    const names = ({ models }) =>
+      Object.entries(models ?? {})
+        .filter(([, each]) => each.api?.npm === npm)
+        .map(([name]) => name)
+    return Object.fromEntries((this.#providers ?? []).filter(open).map((provider) => [provider.id, names(provider)]))
+  }
+
+  // Keys stay here. A provider with a login may sign its requests in a `fetch` of its own, so no other's go to it.
+  async #learnProviders() {
+    if (this.#providers && this.#logins) return
+    const { client } = this.#context
+    const [providers, logins] = await Promise.all([client.config.providers(), client.provider.auth()])
+    this.#providers = providers.data?.providers ?? []
+    const hasLogin = ([, methods]) => methods?.some(({ type }) => type === "oauth")
+    this.#logins = new Set(Object.entries(logins.data ?? {}).filter(hasLogin).map(([id]) => id))
   }
 
   // Resolves when the child is ready or gone, or has had its time to start.
@@ -431,6 +878,7 @@ class Bridge {
     this.#healthTimer = later(TIMES.healthy, () => (this.#deaths = 0))
     for (const { type, line } of this.#forgetWaiting()) if (this.#wants(type)) this.#child.write(line)
     this.#wake()
+    if (this.#questions.has("model.request")) this.#learnProviders().catch(() => {})
     this.#tellVersion(this.#child)
   }
 
@@ -467,9 +915,13 @@ class Bridge {
   async #call(method, params) {
     if (method !== "host/call") return { error: { code: -32601, message: `unknown method ${method}` } }
     const { call, arguments: given } = params ?? {}
-    if (!Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
+    if (call !== "model.giveUp" && !Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
     if (!isObject(given)) return { error: { code: -32602, message: "arguments should be an object" } }
     const sentAfter = this.#sequence
+    if (call === "model.giveUp") {
+      const status = this.#leave(given) ? 200 : 404
+      return { result: { status, data: null, sentAfter, answeredAfter: sentAfter } }
+    }
     if (call === "tui.showToast" && this.#toasts.keep(given.body))
       return { result: { status: 202, data: true, sentAfter, answeredAfter: sentAfter } }
     try {
@@ -557,6 +1009,11 @@ function hooks(bridge) {
       if (answer?.model) output.message.model = { ...answer.model, ...(answer.variant && { variant: answer.variant }) }
     }),
 
+    "chat.headers": harmless(async (input, output) => {
+      const tag = bridge.watch(input)
+      if (tag) output.headers[TAG] = tag
+    }),
+
     "experimental.chat.messages.transform": harmless(async (_, output) => {
       const answer = await bridge.ask("experimental.chat.messages.transform", () => ({ messages: output.messages }))
       if (Array.isArray(answer?.messages)) output.messages.splice(0, Infinity, ...answer.messages)
@@ -582,7 +1039,10 @@ function hooks(bridge) {
       if (["allow", "ask", "deny"].includes(answer?.status)) output.status = answer.status
     }),
 
-    dispose: harmless(() => bridge.dispose()),
+    dispose: async () => {
+      await harmless(() => bridge.settleRun())()
+      bridge.dispose()
+    },
   }
 }
 

@@ -41,6 +41,8 @@ class Host:
     history: Sequence[StoredMessage] = ()
     catalog: ModelCatalog = EVERYTHING
     abort_error: Exception | None = None
+    answers: list[StoredMessage] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     async def abort(self, session_id: str) -> Receipt:
@@ -61,6 +63,15 @@ class Host:
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.prompts.append(prompt)
         return Receipt()
+
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:  # noqa: ARG002 -- the protocol's
+        self.prompts.append(prompt)
+        answer = self.answers.pop(0)
+        self.history = [*self.history, answer]
+        return answer
+
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:  # noqa: ARG002 -- the protocol's
+        self.given_up.append(session_id)
 
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message."""

@@ -37,7 +37,8 @@ def provider_each(models: Iterable[str]) -> dict[str, list[str]]:
 class OpenCodeHome:
     """One isolated OpenCode under ``root``, whose providers all lead to the scripted one.
 
-    ``models`` maps a provider's id to its models; ``config`` is added to ``opencode.json``.
+    ``models`` maps a provider's id to its models, ``npm`` to its SDK if that is not the OpenAI-compatible
+    one; ``config`` is added to ``opencode.json``.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class OpenCodeHome:
         provider: ScriptedProvider,
         models: Mapping[str, Sequence[str]],
         config: Mapping[str, Any] | None = None,
+        *,
+        npm: Mapping[str, str] | None = None,
     ) -> None:
         self.directory: Final = root / "project"
         self.settings_file: Final = root / "config" / "fallback-plugin" / "fallback.toml"
@@ -62,7 +65,7 @@ class OpenCodeHome:
         self.directory.mkdir(parents=True)
         opencode_json = root / "config" / "opencode" / "opencode.json"
         opencode_json.parent.mkdir(parents=True)
-        opencode_json.write_text(json.dumps({**_config(provider.url, models), **(config or {})}))
+        opencode_json.write_text(json.dumps({**_config(provider.url, models, npm or {}), **(config or {})}))
 
     def install_plugin(self, settings: str, *, scope: str = "user") -> str:
         """Install the plugin as a person does, and return what was printed.
@@ -107,7 +110,7 @@ class OpenCodeHome:
         return "\n".join(f"--- {file.name}\n{file.read_text()[-6000:]}" for file in files if file.exists())
 
 
-def _config(url: str, models: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _config(url: str, models: Mapping[str, Sequence[str]], npm: Mapping[str, str]) -> dict[str, Any]:
     first = next(iter(models))
     all_models = {**models, first: [*models[first], SMALL_MODEL]}
     return {
@@ -116,7 +119,7 @@ def _config(url: str, models: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         "enabled_providers": list(models),
         "provider": {
             name: {
-                "npm": "@ai-sdk/openai-compatible",
+                "npm": npm.get(name, "@ai-sdk/openai-compatible"),
                 "name": name,
                 "options": {"baseURL": url, "apiKey": f"key-of-{name}"},
                 "models": {

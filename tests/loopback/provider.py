@@ -42,12 +42,12 @@ class Request:
 
     def __post_init__(self) -> None:
         """Read what most tests look at."""
-        self.roles = tuple(message["role"] for message in self.body["messages"])
+        self.roles = tuple(message["role"] for message in self.body.get("messages", ()))
         self.session = self.headers.get("x-session-id")
 
 
 class ScriptedProvider:
-    """Serve ``/v1/chat/completions`` in a thread of its own.
+    """Serve model requests in a thread of its own: ``/v1/chat/completions``, or in what `dialects` speaks.
 
     ``scripts`` maps a model's name to its replies, used up in order; the last one repeats. A model without
     a script is answered 404.
@@ -197,9 +197,8 @@ def _bytes_of(step: Step) -> bytes:
         case Data(text):
             return f"data: {text}\n\n".encode()
         case Answer(code, body, headers):
-            data = body.encode()
-            fields = {"content-type": "application/json", "content-length": str(len(data)), **headers}
-            return _head(code, fields) + data
+            # Without a length, since Bun 1.3 keeps even a closing connection for its next request.
+            return _head(code, {"content-type": "application/json", **headers}) + body.encode()
         case Head():
             return _head(HTTPStatus.OK, {"content-type": "text/event-stream"})
     raise TypeError(f"{step!r} has no bytes")
@@ -217,7 +216,9 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     fields = (line.partition(":") for line in head.split("\r\n")[1:] if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
     body = json.loads(await reader.readexactly(int(headers["content-length"])))
-    return Request(body["model"], arrived_at, headers, body)
+    # Google's requests name their model in the path: /v1/models/<model>:streamGenerateContent
+    model = body.get("model") or head.partition("/models/")[2].partition(":")[0]
+    return Request(model, arrived_at, headers, body)
 
 
 async def _end_of(reader: asyncio.StreamReader) -> None:

@@ -48,6 +48,13 @@ class FakeCalls:
         self.calls.append(("prompt", f"{session_id} {prompt.model}"))
         return Receipt()
 
+    async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:  # noqa: ARG002 -- the protocol's
+        self.calls.append(("run_turn", f"{session_id} {prompt.model}"))
+        raise HostCallError("nobody answers")
+
+    async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:  # noqa: ARG002 -- the protocol's
+        self.calls.append(("give_up", f"{session_id} {agent}"))
+
     async def revert(self, session_id: str, message_id: str) -> None:
         self.calls.append(("revert", f"{session_id} {message_id}"))
 

@@ -45,6 +45,7 @@ PRIMARIES: Final[Mapping[str, tuple[Reply, ...]]] = {
     "before-talking": (status(429),),
     "bad-key-before-talking": (status(401),),
     "stopped-at-retry": (status(429),),
+    "stopped-in-switching": (status(429),),
     "stopped-when-settled": (status(429),),
     "cooling": (status(429),),
     "after-tool": (
@@ -63,6 +64,7 @@ FALLBACKS: Final[Mapping[str, Reply]] = {
     "none-b": status(429),
     "talking": stream("First ", Pause(0.3), "second ", Gate(), "words."),
     "slow": stream(Pause(1.5), "Answer ", "of the slow one."),
+    "silent": hang_before_headers(),
 }
 CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "then-limited": ("limited-too", "fallback-b"),
@@ -70,34 +72,41 @@ CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "then-none": ("none-a", "none-b"),
     "then-talking": ("talking", "fallback-b"),
     "then-slow": ("slow", "fallback-b"),
+    "then-silent": ("silent", "fallback-b"),
 }
 STOP_WINDOW_S: Final = 10.0
 EXHAUSTION_WINDOW_S: Final = 12.0
 SETTLED_S: Final = 0.6
 
 
-def settings() -> str:
+def settings(switching: str) -> str:
     def chain(models: tuple[str, ...]) -> str:
         return f"fallback_models = {[ref(model) for model in models]}\n"
 
     return "\n".join(
         [
-            "[fallback]\n" + chain(("fallback-a", "fallback-b")),
+            f'[fallback]\nswitching = "{switching}"\n' + chain(("fallback-a", "fallback-b")),
             f'[models."{ref("hang")}"]\nfirst_token_timeout = "1s"\n',
             *(f"[agents.{name}]\n{chain(models)}" for name, models in CHAINS.items()),
         ]
     )
 
 
+@pytest.fixture(scope="module", params=["auto", "inline"])
+def switching(request: pytest.FixtureRequest) -> str:
+    way: str = request.param
+    return way
+
+
 @pytest.fixture(scope="module")
-def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
+def server(start_server: StartServer, provider: ScriptedProvider, switching: str) -> OpenCodeServer:
     for model, replies in PRIMARIES.items():
         provider.script(model, *replies)
     for model, reply in FALLBACKS.items():
         provider.script(model, reply)
     server = start_server(
         models=provider_each([*PRIMARIES, *FALLBACKS]),
-        settings=settings(),
+        settings=settings(switching),
         config={
             "agent": {name: {"mode": "primary", "description": "Has a chain of its own."} for name in CHAINS},
             "permission": {"bash": "allow"},
@@ -118,7 +127,9 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def watched(server: OpenCodeServer, provider: ScriptedProvider) -> Mapping[str, Future[Watched]]:
+def watched(
+    server: OpenCodeServer, provider: ScriptedProvider, switching: str
+) -> Mapping[str, Future[Watched]]:
     """Play everything that has to be watched for long, side by side."""
 
     def begin(primary: str, agent: str = "build") -> Turn:
@@ -135,11 +146,18 @@ def watched(server: OpenCodeServer, provider: ScriptedProvider) -> Mapping[str, 
     def talking(primary: str) -> Turn:
         return begin(primary, "then-talking").wait_for_delta("second ")
 
+    def stopped_in_switching() -> Turn:
+        if switching == "auto":
+            return begin("stopped-at-retry").wait_for_retry().stop()
+        turn = begin("stopped-in-switching", "then-silent")
+        provider.wait_for(lambda: turn.asked()[1:] == ["silent"])
+        return turn.stop()
+
     plays: Mapping[str, Callable[[], Turn]] = {
         "bad-request": lambda: begin("bad-request").wait_for_error(),
         "before-talking": lambda: talking("before-talking").stop(),
         "bad-key-before-talking": lambda: talking("bad-key-before-talking").stop(),
-        "stopped-at-retry": lambda: begin("stopped-at-retry").wait_for_retry().stop(),
+        "stopped-in-switching": stopped_in_switching,
         "stopped-when-settled": lambda: begin("stopped-when-settled").wait_for_switch("Answer of a.").stop(),
     }
     with ThreadPoolExecutor(len(plays) + 1) as pool:
@@ -268,7 +286,7 @@ def test_scenario_15_holds_after_a_refused_key_too(watched: Mapping[str, Future[
 def test_scenario_16_the_person_stops_in_the_switching_moment(
     watched: Mapping[str, Future[Watched]],
 ) -> None:
-    seen = watched["stopped-at-retry"].result()
+    seen = watched["stopped-in-switching"].result()
 
     assert seen.later == []
     assert not seen.still_runs

@@ -1,0 +1,220 @@
+"""A failed request of a turn, answered by the next model before the host hears of it.
+
+The run goes on and nothing is sent again, so there is nothing to stop and nothing to repeat; the host takes
+the new model's answer for the first one's. Where the next model is out of the request's reach, the failure is
+handed on and the turn is replayed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fallback_plugin.events import UserMessage
+from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.fallback.context import Context, stop_timers
+from fallback_plugin.fallback.effects import Effect, Record, Why
+from fallback_plugin.fallback.follow import begin_turn
+from fallback_plugin.fallback.owing import owe, owes
+from fallback_plugin.fallback.policy import leaves
+from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
+from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
+from fallback_plugin.fallback.state import FallbackState, Plan, Planned, Unfit
+from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FailureKind
+
+BESIDE: Final = frozenset({"title", "summary"})
+"""Agents that work beside a turn, on requests of their own that nobody waits for."""
+
+_UNSAID: Final[Mapping[Ending, FailureKind]] = {
+    "empty": "empty_response",
+    "cut": "transport",
+    "silent": "timeout",
+    "broken": "transport",
+}
+"""The kinds of failures that have no words."""
+
+OUT_OF_REACH: Final = "cannot take this request over"
+
+Answer = tuple[NextModel | None, list[Effect]]
+NOTHING: Final[Answer] = (None, [])
+
+
+class Inline:
+    """Answers failed requests; a session's turn moves on with them."""
+
+    def __init__(self, health: SharedHealth) -> None:
+        self._health = health
+
+    def answer(self, session: Session, request: ModelAttempt, context: Context) -> Answer:
+        """Return whom to ask instead; None hands the failure to the host."""
+        failure = failure_of(request, context)
+        if request.agent in BESIDE:
+            return self._beside(session, request, failure, context)
+        turn = _turn(session, request, context)
+        owing = owes(context, session)
+        if turn is None or not context.chain or not (context.inline(session) or owing):
+            return NOTHING
+        attempt = turn.attempt
+        if attempt.failed:
+            return ("final" if owing else None), []
+        if not same_model(attempt.model, request.model):
+            # The host asks by the name it knows; the turn has left that model.
+            stands_in = same_model(attempt.shown, request.host_model) and attempt.model not in request.tried
+            return (attempt.model, []) if stands_in else NOTHING
+        if session.state is None:
+            session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
+        session.state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
+        return self._judge(_Case(session, turn, session.state, failure, request, context))
+
+    @staticmethod
+    def _judge(case: "_Case") -> Answer:
+        """Judge the failure of the model that the turn is on."""
+        context, request, session = case.context, case.request, case.session
+        planned = case.next()
+        if planned is None:
+            return NOTHING
+        if isinstance(planned, Plan) and case.reaches(planned) and context.inline(session):
+            return planned.model, case.switch(planned)
+        if owes(context, session):
+            return "final", owe(session, case.turn, case.failure, request.ending)
+        # A silence would be reported as a stop; half an answer in a subagent be asked for without end.
+        told = request.ending == "silent" or (request.ending == "broken" and session.parent_id is not None)
+        return ("final" if told else None), []
+
+    def _beside(self, session: Session, request: ModelAttempt, failure: Failure, context: Context) -> Answer:
+        """Answer a request that no turn waits for; it moves no session's model."""
+        verdict = context.verdict(failure, request.model)
+        if context.settings.fallback.switching == "replay" or not leaves(failure, verdict):
+            return NOTHING
+        health = SessionHealth(self._health, session.id)
+        state = FallbackState.on(request.model, health)
+        for model in request.tried:
+            state.mark_failed(model, usable_at=context.now + 1)
+        unfit = _probed_elsewhere(_reachable_only(context.unfit(session), request), health)
+        planned = state.plan(context.chain, context.now, max_attempts=1, unfit=unfit)
+        if not isinstance(planned, Plan):
+            return NOTHING
+        usable_at = context.usable_at(request.model, failure.retry_after_s)
+        reason = f"{request.agent}: {request.model}: {failure.kind} by {failure.evidence}"
+        return planned.model, [
+            *context.close(session, request.model, usable_at, failure),
+            Record(session.id, "switch beside the turn", reason),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A failed request of a turn, with all that is known of it."""
+
+    session: Session
+    turn: Turn
+    state: FallbackState
+    failure: Failure
+    request: ModelAttempt
+    context: Context
+
+    def next(self) -> Planned | None:
+        """Say what the policy wants; None if the failure is the host's to handle."""
+        verdict = self.context.verdict(self.failure, self.turn.attempt.model)
+        if self.turn.asked_again < verdict.retries:
+            return self.state.again()
+        return self._plan() if leaves(self.failure, verdict) else None
+
+    def reaches(self, plan: Plan) -> bool:
+        """Tell whether the plan's model can answer this very request: none can that was answered in part."""
+        return self.request.ending != "broken" and _reaches(self.request, plan.model)
+
+    def _plan(self) -> Planned:
+        """Plan the next step; of a subagent's turn, which is never replayed, past whom it cannot reach."""
+        context, request = self.context, self.request
+        unfit = context.unfit(self.session, self.turn, self.failure)
+        if self.session.parent_id is not None:
+            unfit = _reachable_only(unfit, request)
+        planned = self._step(unfit)
+        if isinstance(planned, Plan) and _reaches(request, planned.model):
+            return self._step(_probed_elsewhere(unfit, self.state.health))
+        return planned
+
+    def _step(self, unfit: Unfit) -> Planned:
+        context = self.context
+        max_attempts = context.settings.fallback.max_attempts
+        return self.state.plan(context.chain, context.now, max_attempts=max_attempts, unfit=unfit)
+
+    def switch(self, plan: Plan) -> list[Effect]:
+        """Take the plan's model as the one that answers from now on, under the name the host knows."""
+        session, turn, failure, context = self.session, self.turn, self.failure, self.context
+        failed = turn.attempt
+        usable_at = context.usable_at(failed.model, failure.retry_after_s)
+        self.state.commit(plan, usable_at=usable_at)
+        failed.failed = True
+        turn.reasons[failed.model] = failure
+        attempt = _take_over(session, turn, failed, plan.model, context.now)
+        sign = SIGNS[self.request.ending]
+        why = Why(turn.message_id, sign, failed.model, failure, plan.model, plan.passed_over)
+        reason = f"{failed.model}: {failure.kind} by {failure.evidence}, inline"
+        if plan.retries:
+            decision, said, closed = "retry", toasts.retrying(failed.model, failure), []
+        else:
+            decision, said = "switch", toasts.switching(failed.model, failure, plan.model)
+            closed = context.close(session, failed.model, usable_at, failure)
+        return [
+            *stop_timers(session),
+            *closed,
+            Record(session.id, decision, reason, why),
+            *context.toast(session, said),
+            *context.first_token_timer(session, attempt),
+        ]
+
+
+def failure_of(request: ModelAttempt, context: Context) -> Failure:
+    """Return what a request failed of."""
+    kind = _UNSAID.get(request.ending)
+    if kind is not None:
+        return Failure(kind=kind, evidence=f"request: {request.ending}")
+    rules = context.settings.fallback.rules
+    return classify(request.error, context.now, rules=rules, provider=request.model.provider)
+
+
+def _turn(session: Session, request: ModelAttempt, context: Context) -> Turn | None:
+    """Return the turn that a request is of, None if it is over, stopped, or being switched already."""
+    if session.turn is None and session.unseen is None:
+        user = UserMessage(
+            id=request.message_id,
+            session_id=session.id,
+            model=request.host_model,
+            created_at=context.now,
+            agent=request.agent,
+        )
+        begin_turn(session, user, context.now)
+    turn = session.turn
+    if turn is None or turn.message_id != request.message_id or turn.cancelled:
+        return None
+    return None if session.switch is not None else turn
+
+
+def _take_over(session: Session, turn: Turn, failed: Attempt, model: ModelRef, now: float) -> Attempt:
+    """Begin the next attempt in the place of one that failed: the host shows no new step for it."""
+    attempt = session.new_attempt(model, dispatched=True)
+    attempt.begun = True
+    attempt.named = failed.shown
+    turn.attempts.append(attempt)
+    if failed.step is not None:
+        attempt.begin_step(failed.step)
+        turn.steps[failed.step] = attempt
+    attempt.asked_at = now
+    return attempt
+
+
+def _reaches(request: ModelAttempt, model: ModelRef) -> bool:
+    """Tell whether a request can be sent to a model as it is: a variant would need another body."""
+    return model.variant is None and any(same_model(model, each) for each in request.reachable)
+
+
+def _reachable_only(unfit: Unfit, request: ModelAttempt) -> Unfit:
+    return lambda model: unfit(model) or (None if _reaches(request, model) else OUT_OF_REACH)
+
+
+def _probed_elsewhere(unfit: Unfit, health: SessionHealth) -> Unfit:
+    return lambda model: unfit(model) or (None if health.may_ask(model) else "somebody else probes it")

@@ -1,0 +1,80 @@
+"""An owed turn is sent again, once its run has ended and nobody but us waits for the answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fallback_plugin.events import AssistantMessage, StoredMessage
+from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.fallback.context import Context
+from fallback_plugin.fallback.effects import Effect, Record, Why
+from fallback_plugin.fallback.owing import owe
+from fallback_plugin.fallback.replay import in_place, turn_to_replay
+from fallback_plugin.fallback.session import SIGNS, Session
+from fallback_plugin.fallback.signals import EMPTY
+from fallback_plugin.fallback.state import Refusal
+from fallback_plugin.fallback.switching import Switching
+from fallback_plugin.wire.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What to do about an owed turn: delete these messages, then hand this prompt in."""
+
+    prompt: Prompt
+    doomed: tuple[str, ...] = ()
+
+
+def settle(
+    session: Session, history: Sequence[StoredMessage], switching: Switching, context: Context
+) -> tuple[Settlement | None, list[Effect]]:
+    """Return how an owed turn is sent again; None if nothing is owed, or no model is left."""
+    owed, state = session.owed, session.state
+    session.owed = None
+    if owed is None or state is None or owed.turn.cancelled or owed.turn is not session.turn:
+        return None, []
+    turn, failure, failed = owed.turn, owed.failure, owed.attempt
+    state.follow(failed.model, context.chain, advances=len(turn.attempts) - 1)
+    planned = switching.plan(session, turn, state, failure, context)
+    if turn.asked_again < context.verdict(failure, failed.model).retries:
+        planned = state.again()
+    if isinstance(planned, Refusal):
+        return None, switching.refused(session, turn, failure, planned, context)
+    stored = turn_to_replay(history, turn.message_id)
+    user = turn.user or (stored.user if stored else None)
+    if user is None:
+        return None, [Record(session.id, "gave up", "the session holds no message to send again")]
+    usable_at = context.usable_at(failed.model, failure.retry_after_s)
+    state.commit(planned, usable_at=usable_at)
+    gone = {id(each) for each in turn.attempts if each.failed}
+    doomed = [step for step, of in turn.half_answers.items() if id(of) in gone]
+    if owed.sign == "finished" and failed.step is not None and failed.step not in doomed:
+        doomed.append(failed.step)
+    turn.half_answers.clear()
+    turn.running = True
+    turn.attempts.append(session.new_attempt(planned.model, dispatched=True))
+    why = Why(turn.message_id, SIGNS[owed.sign], failed.model, failure, planned.model, planned.passed_over)
+    decision = "retry" if planned.retries else "switch"
+    effects = [
+        *([] if planned.retries else context.close(session, failed.model, usable_at, failure)),
+        Record(session.id, decision, f"{failed.model}: {failure.kind}, at the end of the run", why),
+    ]
+    return Settlement(in_place(user, planned.model), tuple(doomed)), effects
+
+
+def judge_answer(session: Session, answer: StoredMessage | None, context: Context) -> list[Effect]:
+    """Take in what an owed turn was answered with; it is owed anew if that is nothing.
+
+    None stands for a prompt that the host refused.
+    """
+    turn = session.turn
+    if turn is None or session.owed is not None:
+        return []  # its failure was seen in the host's events
+    error = answer.info.error if answer and isinstance(answer.info, AssistantMessage) else None
+    if answer is None:
+        return owe(session, turn, Failure(kind="unknown", evidence="prompt refused by the host"), "over")
+    if error is not None:
+        rules, provider = context.settings.fallback.rules, turn.attempt.model.provider
+        return owe(session, turn, classify(error, context.now, rules=rules, provider=provider), "over")
+    if not any(part.type == "text" and part.text and part.text.strip() for part in answer.parts):
+        return owe(session, turn, EMPTY, "finished")
+    return [Record(session.id, "switched", str(turn.attempt.model))]
