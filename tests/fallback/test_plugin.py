@@ -11,11 +11,11 @@ import pytest
 from anyio.abc import TaskGroup
 
 from fallback_plugin.errors import HostCallError
-from fallback_plugin.events import AssistantMessage, Part, SessionEvent, StoredMessage
+from fallback_plugin.events import AssistantMessage, HostError, Part, SessionEvent, StoredMessage
 from fallback_plugin.fallback.decisions import beside, last_answers, read_decisions
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
-from fallback_plugin.hookspecs import PromptRequest, ToolCall, ToolResult
+from fallback_plugin.hookspecs import LastWords, ModelAttempt, PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import HealthSettings
@@ -43,6 +43,7 @@ class Host:
     abort_error: Exception | None = None
     answers: list[StoredMessage] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
+    hangs: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     async def abort(self, session_id: str) -> Receipt:
@@ -66,6 +67,8 @@ class Host:
 
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:  # noqa: ARG002 -- the protocol's
         self.prompts.append(prompt)
+        if self.hangs:
+            await anyio.sleep_forever()
         answer = self.answers.pop(0)
         self.history = [*self.history, answer]
         return answer
@@ -133,6 +136,8 @@ def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
         "message_activity",
         "message_part_updated",
         "message_updated",
+        "model_attempt_failed",
+        "run_ending",
         "session_created",
         "session_deleted",
         "session_error",
@@ -188,6 +193,86 @@ async def test_what_was_decided_is_kept_beside_the_health_file(tmp_path: Path) -
         plugin.host_stopping()
     ((first, *_),) = last_answers(list(read_decisions(beside(file))), "ses_1")
     assert (first["decision"], first["why"]["taken"]) == ("switch", str(A))
+
+
+def reply(number: int, text: str = "", error: HostError | None = None) -> StoredMessage:
+    info = AssistantMessage(
+        id=f"msg_{number}", session_id="ses_1", parent_id="msg_1", model=A, created_at=2.0, error=error
+    )
+    raw = {"id": "prt_1", "type": "text", "text": text}
+    part = Part(id="prt_1", message_id=info.id, session_id="ses_1", type="text", text=text, raw=raw)
+    return StoredMessage(info=info, parts=(part,) if text else ())
+
+
+async def test_a_run_that_owes_an_answer_gets_it_before_it_ends() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        host.answers = [reply(3, error=HostError(name="APIError", status_code=503)), reply(4, "Hi")]
+        plugin = a_plugin()
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        words = await plugin.run_ending("ses_1", host)
+        assert [prompt.model for prompt in host.prompts] == [A, B]
+        assert words == LastWords(parts=[{"id": "prt_1", "type": "text", "text": "Hi"}])
+        assert host.aborts == []
+
+
+async def test_a_run_that_was_answered_has_no_last_words() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        plugin = a_plugin()
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        assert await plugin.run_ending("ses_1", host) is None
+
+
+async def test_a_run_says_why_nobody_answers() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        refused = HostError(name="APIError", status_code=401)
+        host.answers = [reply(3, error=refused), reply(4, error=refused)]
+        plugin = a_plugin()
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        words = await plugin.run_ending("ses_1", host)
+        assert words is not None
+        assert words.trouble is not None
+        assert all(str(model) in words.trouble for model in (PRIMARY, A, B))
+
+
+async def test_a_run_does_not_go_on_for_ever() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        host.hangs = True
+        plugin = a_plugin(run_deadline=0.01)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        words = await plugin.run_ending("ses_1", host)
+        assert words is not None
+        assert "run_deadline" in (words.trouble or "")
+        assert host.aborts == ["ses_1"]
+
+
+async def test_a_failed_request_is_answered_with_the_next_model() -> None:
+    async with a_host() as host:
+        plugin = a_plugin(switching="inline")
+        begin_turn(plugin, host)
+        request = ModelAttempt(
+            session_id="ses_1",
+            message_id="msg_1",
+            agent="build",
+            host_model=PRIMARY,
+            model=PRIMARY,
+            tried=(PRIMARY,),
+            error=HostError(name="", status_code=429),
+            reachable=frozenset({A, B}),
+        )
+        assert plugin.model_attempt_failed(request, host) == A
+        await host.toasted(1)
+        assert (host.aborts, host.prompts) == ([], [])
 
 
 async def test_every_status_event_is_handed_on() -> None:

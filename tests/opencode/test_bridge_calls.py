@@ -108,6 +108,31 @@ async def test_a_running_session_refuses_to_delete_a_message() -> None:
     assert raised.value.status == 409
 
 
+async def test_a_turn_is_run_with_the_callers_deadline_and_its_answer_read() -> None:
+    info: dict[str, object] = {"id": "msg_2", "sessionID": "ses_1", "role": "assistant", "parentID": "msg_1"}
+    info |= {"providerID": "p", "modelID": "m", "time": {"created": 1}}
+    host, peer = calls(done({"info": info, "parts": []}))
+    answer = await host.run_turn("ses_1", Prompt(model=ModelRef("p", "m"), message_id="msg_1"), deadline_s=77)
+    assert answer.info.id == "msg_2"
+    method, params, deadline_s = peer.asked[0]
+    assert (method, params["call"], deadline_s) == ("host/call", "session.prompt", 77)
+
+
+async def test_a_turn_that_is_answered_with_no_message_is_an_error() -> None:
+    host, _ = calls(done({"nothing": True}))
+    with pytest.raises(HostCallError, match="without a message"):
+        await host.run_turn("ses_1", Prompt(model=ModelRef("p", "m")), deadline_s=1)
+
+
+async def test_a_request_is_given_up_by_session_and_agent() -> None:
+    host, peer = calls(done())
+    await host.give_up("ses_1", "build", flowing=True)
+    assert peer.asked[0][1] == {
+        "call": "model.giveUp",
+        "arguments": {"sessionID": "ses_1", "agent": "build", "flowing": True},
+    }
+
+
 async def test_a_toast_counts_milliseconds_for_the_host() -> None:
     host, peer = calls(done())
     await host.toast(Toast(title="T", message="M", variant="warning", duration_s=2))

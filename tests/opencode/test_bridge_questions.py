@@ -3,11 +3,31 @@ from typing import Any
 import pytest
 
 from fallback_plugin.errors import WireError
-from fallback_plugin.hookspecs import PermissionRequest, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.events import HostError
+from fallback_plugin.hookspecs import (
+    LastWords,
+    ModelAttempt,
+    PermissionRequest,
+    PromptRequest,
+    ToolCall,
+    ToolResult,
+)
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.opencode.bridge_questions import QUESTIONS, questions_for, session_of
 
 TOOL = {"sessionID": "ses_1", "callID": "call_1", "tool": "read", "args": {"path": "a"}}
+
+
+ATTEMPT = ModelAttempt(
+    session_id="ses_1",
+    message_id="msg_1",
+    agent="build",
+    host_model=ModelRef("p", "m"),
+    model=ModelRef("q", "n"),
+    tried=(ModelRef("p", "m"), ModelRef("q", "n")),
+    error=HostError(name="", status_code=429, response_body="{}", response_headers={"retry-after": "3"}),
+    reachable=frozenset({ModelRef("p", "m"), ModelRef("q", "n")}),
+)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +69,25 @@ TOOL = {"sessionID": "ses_1", "callID": "call_1", "tool": "read", "args": {"path
                 "result": ToolResult(title="t", output="o", metadata={"n": 1}),
             },
         ),
+        ("run.ending", {"sessionID": "ses_1"}, {}),
+        (
+            "model.request",
+            {
+                "sessionID": "ses_1",
+                "messageID": "msg_1",
+                "agent": "build",
+                "model": {"providerID": "p", "modelID": "m"},
+                "tried": [{"providerID": "p", "modelID": "m"}, {"providerID": "q", "modelID": "n"}],
+                "failure": {
+                    "ending": "refused",
+                    "status": 429,
+                    "headers": {"Retry-After": "3"},
+                    "body": "{}",
+                },
+                "reachable": {"p": ["m", 7], "q": ["n"], "r": "all"},
+            },
+            {"attempt": ATTEMPT},
+        ),
         (
             "permission.ask",
             {"id": "per_1", "sessionID": "ses_1", "type": "bash", "title": "Run", "pattern": ["ls", 3]},
@@ -83,6 +122,13 @@ def test_a_question_becomes_the_arguments_of_its_hook(
             {"title": "t", "output": "o", "metadata": {}},
         ),
         ("permission.ask", "deny", {"status": "deny"}),
+        ("model.request", ModelRef("p", "m"), {"model": {"providerID": "p", "modelID": "m"}}),
+        ("model.request", "final", {"final": True}),
+        (
+            "run.ending",
+            LastWords(parts=({"type": "text"},), trouble="no"),
+            {"parts": [{"type": "text"}], "trouble": "no"},
+        ),
     ],
 )
 def test_an_answer_becomes_the_result_the_host_understands(
@@ -92,7 +138,15 @@ def test_an_answer_becomes_the_result_the_host_understands(
 
 
 @pytest.mark.parametrize(
-    "name", ["chat.message", "tool.execute.before", "tool.execute.after", "permission.ask"]
+    "name",
+    [
+        "chat.message",
+        "model.request",
+        "run.ending",
+        "tool.execute.before",
+        "tool.execute.after",
+        "permission.ask",
+    ],
 )
 def test_a_question_about_no_session_is_refused(name: str) -> None:
     with pytest.raises(WireError, match="field"):
@@ -102,6 +156,7 @@ def test_a_question_about_no_session_is_refused(name: str) -> None:
 def test_a_host_is_asked_only_what_some_plugin_answers() -> None:
     assert questions_for(frozenset({"tool_after", "chat_message", "model_attempt_failed"})) == [
         "chat.message",
+        "model.request",
         "tool.execute.after",
     ]
 
@@ -109,3 +164,9 @@ def test_a_host_is_asked_only_what_some_plugin_answers() -> None:
 def test_a_history_question_belongs_to_the_session_of_its_messages_if_told() -> None:
     assert session_of({"sessionID": "ses_1"}) == "ses_1"
     assert session_of({"messages": []}) is None
+
+
+def test_an_ending_nobody_knows_counts_as_refused() -> None:
+    asked = {"sessionID": "ses_1", "model": {"providerID": "p", "modelID": "m"}}
+    attempt = QUESTIONS["model.request"].read({**asked, "failure": {"ending": "exploded"}})["attempt"]
+    assert (attempt.ending, attempt.model, attempt.reachable) == ("refused", ModelRef("p", "m"), frozenset())

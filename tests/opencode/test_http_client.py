@@ -4,7 +4,7 @@ import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 import httpx2
@@ -17,6 +17,7 @@ from fallback_plugin.events import SessionStatus
 from fallback_plugin.host_client import HostCalls, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.opencode.http_client import Deadlines, Health, OpenCodeHttpClient, connect
+from fallback_plugin.wire.message import read_history
 from fallback_plugin.wire.model_catalog import ModelCatalog, ModelFacts
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
@@ -25,6 +26,37 @@ pytestmark = pytest.mark.anyio
 
 URL: Final = "http://127.0.0.1:4096"
 SESSION: Final = {"id": "ses_1", "parentID": "ses_0", "agent": "build", "title": "T"}
+
+PROMPT: Final = Prompt(
+    model=ModelRef("openai", "gpt-5.1", "high"),
+    message_id="msg_1",
+    agent="build",
+    system="be brief",
+    tools={"bash": False},
+    format={"type": "text"},
+)
+BODY: Final = {
+    "parts": [],
+    "model": {"providerID": "openai", "modelID": "gpt-5.1"},
+    "messageID": "msg_1",
+    "agent": "build",
+    "variant": "high",
+    "system": "be brief",
+    "tools": {"bash": False},
+    "format": {"type": "text"},
+}
+STORED: Final = {
+    "info": {
+        "id": "msg_2",
+        "sessionID": "ses_1",
+        "role": "assistant",
+        "parentID": "msg_1",
+        "providerID": "openai",
+        "modelID": "gpt-5.1",
+        "time": {"created": 1},
+    },
+    "parts": [],
+}
 
 
 @dataclass(frozen=True)
@@ -133,32 +165,21 @@ EXCHANGES: Final = {
         returns=Receipt(),
     ),
     "prompt": Exchange(
-        lambda client: client.prompt(
-            "ses_1",
-            Prompt(
-                model=ModelRef("openai", "gpt-5.1", "high"),
-                message_id="msg_1",
-                agent="build",
-                system="be brief",
-                tools={"bash": False},
-                format={"type": "text"},
-            ),
-        ),
+        lambda client: client.prompt("ses_1", PROMPT),
         "POST",
         "/session/ses_1/prompt_async",
-        {
-            "parts": [],
-            "model": {"providerID": "openai", "modelID": "gpt-5.1"},
-            "messageID": "msg_1",
-            "agent": "build",
-            "variant": "high",
-            "system": "be brief",
-            "tools": {"bash": False},
-            "format": {"type": "text"},
-        },
+        BODY,
         None,
         Receipt(),
         status=204,
+    ),
+    "run_turn": Exchange(
+        lambda client: client.run_turn("ses_1", PROMPT, deadline_s=5),
+        "POST",
+        "/session/ses_1/message",
+        BODY,
+        STORED,
+        read_history([STORED])[0],
     ),
     "revert": Exchange(
         lambda client: client.revert("ses_1", "msg_1"),
@@ -212,7 +233,7 @@ def test_every_call_has_its_shape_tested() -> None:
 
     tested = {name.removesuffix("_bare").removesuffix("_full") for name in EXCHANGES}
 
-    assert public - tested == {"kind", "directory", "events"}
+    assert public - tested == {"kind", "directory", "events", "give_up"}
 
 
 @each_exchange
@@ -269,7 +290,16 @@ async def test_a_refused_call_carries_status_and_the_hosts_words(
     assert caught.value.status == 404
 
 
-@each_exchange
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        replace(exchange, call=lambda client: client.run_turn("ses_1", PROMPT, deadline_s=0))
+        if name == "run_turn"
+        else exchange
+        for name, exchange in EXCHANGES.items()
+    ],
+    ids=EXCHANGES.keys(),
+)
 async def test_a_call_without_answer_ends_at_its_deadline(exchange: Exchange) -> None:
     async def never(_: httpx2.Request) -> NoReturn:
         await sleep_forever()
@@ -474,3 +504,9 @@ async def test_neither_prompt_nor_password_reaches_a_log(
             await client.prompt("ses_1", prompt)
 
     assert "secret" not in caplog.text
+
+
+async def test_a_request_of_a_server_is_out_of_reach(client: OpenCodeHttpClient) -> None:
+    with pytest.raises(HostCallError) as refused:
+        await client.give_up("ses_1", "build")
+    assert refused.value.status == 404

@@ -10,7 +10,14 @@ import pytest
 
 from fallback_plugin import ModelRef, events, hookimpl, hookspecs
 from fallback_plugin.events import AssistantMessage, Event, HostError, Part
-from fallback_plugin.hookspecs import PermissionRequest, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.hookspecs import (
+    LastWords,
+    ModelAttempt,
+    PermissionRequest,
+    PromptRequest,
+    ToolCall,
+    ToolResult,
+)
 from fallback_plugin.plugins import discovery, register_commands
 from fallback_plugin.plugins.client import PluginClient
 from fallback_plugin.settings import Settings
@@ -199,7 +206,23 @@ async def test_chat_message_may_answer_with_another_model() -> None:
 
 
 async def test_model_attempt_failed_may_answer_with_another_model() -> None:
-    assert await answered("model_attempt_failed", MODEL, attempt=1) == {"attempt": 1}
+    attempt = ModelAttempt(
+        session_id="s",
+        message_id="m",
+        agent="build",
+        host_model=MODEL,
+        model=MODEL,
+        tried=(MODEL,),
+        error=HostError(name="", status_code=429),
+    )
+
+    assert await answered("model_attempt_failed", MODEL, attempt=attempt) == {"attempt": attempt}
+
+
+async def test_run_ending_may_answer_with_last_words() -> None:
+    words = LastWords(trouble="nobody answers")
+
+    assert await answered("run_ending", words) == {"session_id": "s"}
 
 
 async def test_tool_before_may_answer_with_other_arguments() -> None:

@@ -1,0 +1,171 @@
+"""What `opencode run` owes when it ends, and how that is answered."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from fallback_plugin.events import AssistantMessage, HostError, Message, Part, StoredMessage, UserMessage
+from fallback_plugin.fallback import effects
+from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.settling import Settlement
+from tests.fallback.stage import PRIMARY, A, B, Stage, api_error, settings
+from tests.fallback.test_inline import failed
+
+USER: Final = UserMessage(id="msg_1", session_id="ses_1", model=PRIMARY, created_at=1.0, agent="build")
+
+
+def run(**more: Any) -> Stage:
+    """Return a stage of `opencode run` with a turn whose first request is under way."""
+    stage = Stage(Engine(settings(**more), host_kind="run"))
+    stage.user()
+    stage.answer("msg_2")
+    return stage
+
+
+def settle(stage: Stage, history: Sequence[StoredMessage] = ()) -> Settlement | None:
+    stage.look()
+    settlement, todo = stage.engine.settle(stage.session, history, stage.now)
+    stage.take(todo)
+    return settlement
+
+
+def answer(text: str = "", error: HostError | None = None) -> StoredMessage:
+    info: Message = AssistantMessage(
+        id="msg_3", session_id="ses_1", parent_id="msg_1", model=A, created_at=2.0, error=error
+    )
+    part = Part(id="prt_3", message_id="msg_3", session_id="ses_1", type="text", text=text)
+    return StoredMessage(info=info, parts=(part,) if text else ())
+
+
+def judged(stage: Stage, stored: StoredMessage | None) -> bool:
+    """Take an answer in, and tell whether the turn is still owed."""
+    stage.take(stage.engine.settled(stage.session, stored, stage.now))
+    return stage.engine.owes(stage.session)
+
+
+def out_of_reach(stage: Stage) -> None:
+    """Let the first request fail where no other model can answer it."""
+    assert failed(stage, reachable=frozenset()) == "final"
+
+
+def test_a_run_that_fails_is_neither_stopped_nor_sent_again_while_it_lasts() -> None:
+    stage = run()
+    stage.error(api_error(401))
+    stage.idle()
+    assert stage.engine.owes("ses_1")
+    assert (stage.all(effects.Abort), stage.all(effects.Prompt), stage.all(effects.Claim)) == ([], [], [])
+
+
+@pytest.mark.parametrize("fail", [out_of_reach, lambda stage: stage.error(api_error(401)), Stage.retry])
+def test_complaint_94_what_is_owed_is_sent_again_in_place_to_the_next_model(fail: Any) -> None:
+    stage = run()
+    fail(stage)
+    settlement = settle(stage)
+    assert settlement is not None
+    assert (settlement.prompt.model, settlement.prompt.message_id) == (A, "msg_1")
+    assert not judged(stage, answer("All well."))
+
+
+def test_a_failure_is_owed_once_whatever_the_host_still_says_of_it() -> None:
+    stage = run()
+    out_of_reach(stage)
+    stage.error(api_error(400, "The model failed. fallback-plugin goes on."))
+    stage.idle()
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == A
+    assert settle(stage) is None
+
+
+def test_a_model_that_fails_at_the_end_is_followed_by_the_next() -> None:
+    stage = run()
+    out_of_reach(stage)
+    asked = []
+    for stored in (answer(error=HostError(name="APIError", status_code=429)), answer("All well.")):
+        settlement = settle(stage)
+        assert settlement is not None
+        asked.append(settlement.prompt.model)
+        judged(stage, stored)
+    assert asked == [A, B]
+    assert not stage.engine.owes("ses_1")
+
+
+@pytest.mark.parametrize("stored", [answer(), None])
+def test_no_answer_is_no_success(stored: StoredMessage | None) -> None:
+    stage = run()
+    out_of_reach(stage)
+    settle(stage)
+    assert judged(stage, stored)
+
+
+def test_when_all_have_failed_it_is_said_once_and_nothing_is_left_to_do() -> None:
+    stage = run()
+    assert failed(stage) == A
+    assert failed(stage, PRIMARY, A) == B
+    assert failed(stage, PRIMARY, A, B) == "final"
+    assert settle(stage) is None
+    (toast,) = (toast for toast in stage.toasts if toast.variant == "error")
+    assert all(str(model) in toast.message for model in (PRIMARY, A, B))
+
+
+def test_half_an_answer_is_deleted_first() -> None:
+    stage = run()
+    stage.content("msg_2")
+    assert failed(stage, ending="broken") == "final"
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.doomed == ("msg_2",)
+
+
+def test_an_empty_answer_is_deleted_first() -> None:
+    stage = run()
+    stage.host(
+        "message.part.updated",
+        part={"id": "prt_9", "sessionID": "ses_1", "messageID": "msg_2", "type": "step-finish"},
+    )
+    stage.answer("msg_2", finish="stop", time={"created": 1, "completed": 2})
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.doomed == ("msg_2",)
+
+
+def test_a_run_that_the_person_stopped_owes_nothing() -> None:
+    stage = run()
+    stage.error({"name": "MessageAbortedError", "data": {"message": "Aborted"}})
+    stage.idle()
+    assert not stage.engine.owes("ses_1")
+
+
+def test_a_turn_whose_message_was_not_seen_is_found_in_the_history() -> None:
+    stage = Stage(Engine(settings(), host_kind="run"))
+    stage.answer("msg_2")
+    stage.error(api_error(401))
+    assert settle(stage) is None
+    stage = Stage(Engine(settings(), host_kind="run"))
+    stage.answer("msg_2")
+    stage.error(api_error(401))
+    part = Part(id="prt_1", message_id="msg_1", session_id="ses_1", type="text", text="Who answers?")
+    settlement = settle(stage, [StoredMessage(info=USER, parts=(part,))])
+    assert settlement is not None
+    assert settlement.prompt.message_id == "msg_1"
+
+
+def test_complaint_29_a_hung_run_without_a_watched_request_is_ended_so_that_it_can_be_settled() -> None:
+    stage = run(first_token_timeout=5)
+    timer = stage.last(effects.StartTimer)
+    stage.tell(effects.TimerFired(stage.session, "first_token", timer.attempt))
+    assert stage.all(effects.Abort) == []
+    stage.finish(stage.last(effects.GiveUp), effects.Failed("no such request", 404))
+    assert len(stage.all(effects.Abort)) == 1
+    stage.aborted()
+    assert stage.engine.owes("ses_1")
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == A
+
+
+def test_a_bad_request_ends_the_run_as_it_would_without_us() -> None:
+    stage = run()
+    stage.error(api_error(400, "Invalid value for 'messages'."))
+    assert not stage.engine.owes("ses_1")
