@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.loopback.opencode_home import OpenCodeHome
 
-LIMIT_S: Final = 25.0
+LIMIT_S: Final = 120.0
 PROMPT: Final = "Who answers?"
 
 

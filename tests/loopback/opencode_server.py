@@ -63,9 +63,9 @@ class OpenCodeServer:
         """The server's process id."""
         return self._process.pid
 
-    def create_session(self, title: str = "A test") -> str:
+    def create_session(self, title: str | None = "A test") -> str:
         """Create a session and return its id. A title of its own keeps the host from asking for one."""
-        created: dict[str, str] = self._call("POST", "/session", {"title": title})
+        created: dict[str, str] = self._call("POST", "/session", {"title": title} if title else {})
         return created["id"]
 
     def prompt(self, session: str, text: str, model: str | None = None, **more: object) -> None:

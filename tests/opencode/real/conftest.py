@@ -22,6 +22,7 @@ class StartServer(Protocol):
         models: Mapping[str, Sequence[str]],
         settings: str,
         config: Mapping[str, Any] | None = None,
+        npm: Mapping[str, str] | None = None,
         prepare: Callable[[OpenCodeHome], None] | None = None,
     ) -> OpenCodeServer: ...
 
@@ -51,9 +52,10 @@ def start_server(
             models: Mapping[str, Sequence[str]],
             settings: str,
             config: Mapping[str, Any] | None = None,
+            npm: Mapping[str, str] | None = None,
             prepare: Callable[[OpenCodeHome], None] | None = None,
         ) -> OpenCodeServer:
-            home = OpenCodeHome(tmp_path_factory.mktemp("opencode"), provider, models, config)
+            home = OpenCodeHome(tmp_path_factory.mktemp("opencode"), provider, models, config, npm=npm)
             home.install_plugin(settings)
             if prepare:
                 prepare(home)

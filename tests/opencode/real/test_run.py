@@ -1,0 +1,199 @@
+"""`opencode run`, the command: what it prints and its exit status when its model fails."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.loopback.dialects import anthropic
+from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
+from tests.loopback.opencode_run import Finished, run
+from tests.loopback.provider import ScriptedProvider
+from tests.loopback.reply import (
+    Reply,
+    cut,
+    hang,
+    hang_before_headers,
+    status,
+    stream,
+    thinking,
+    tool_call,
+)
+
+# Twenty starts of the whole host, two at a time: the first test waits for some of them.
+pytestmark = [pytest.mark.real_host, pytest.mark.timeout(400)]
+
+FAILURES: Final[Mapping[str, Reply]] = {
+    "limited": status(429),
+    "bad-key": status(401),
+    "overloaded": status(503),
+    "cut": cut("Half an "),
+    "hang": hang_before_headers(),
+    "empty": stream(),
+    "stalled": hang("Half an "),
+    "only-thoughts": thinking("Let me think."),
+}
+BEGUN: Final = frozenset({"cut", "stalled", "only-thoughts"})
+"""Failures after the first content, which no other model can take over."""
+
+TO_ANOTHER_PROTOCOL: Final = ("limited", "bad-key", "overloaded", "hang", "cut")
+
+SAME, OTHER, NONE = "same", "other", "none"
+"""Agents whose next model speaks the same protocol, another one, or fails as well."""
+
+JSON: Final = ("--format", "json")
+RUNS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    **{f"{model}-{SAME}": (model, SAME, ()) for model in FAILURES},
+    **{f"{model}-{OTHER}": (model, OTHER, JSON) for model in TO_ANOTHER_PROTOCOL},
+    "limited-none": ("limited", NONE, ()),
+    "limited-none-json": ("limited", NONE, JSON),
+    "cut-none": ("cut", NONE, ()),
+    "well": ("well", SAME, ()),
+    "bad-request": ("bad-request", SAME, ()),
+    "asks-first": ("bad-key", "asking", ()),
+    "asks-first-auto": ("bad-key", "asking", ("--auto",)),
+}
+SETTINGS: Final = f"""
+[fallback]
+fallback_models = ["{ref("fallback")}"]
+
+[agents.{OTHER}]
+fallback_models = ["{ref("of-anthropic")}"]
+
+[agents.{NONE}]
+fallback_models = ["{ref("none")}"]
+
+[agents.asking]
+fallback_models = ["{ref("asking")}:high"]
+
+[models."{ref("hang")}"]
+first_token_timeout = "1s"
+
+[models."{ref("stalled")}"]
+stall_timeout = "1s"
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path
+) -> Iterator[Mapping[str, Future[tuple[Finished, list[str]]]]]:
+    """Carry all runs out, two at a time, each in a home and with a provider of its own."""
+
+    def one(model: str, agent: str, options: tuple[str, ...]) -> tuple[Finished, list[str]]:
+        replies = {
+            **FAILURES,
+            "well": stream("All ", "well."),
+            "bad-request": status(400),
+            "fallback": stream("Answer of the ", "fallback."),
+            "of-anthropic": anthropic("Answer of the fallback."),
+            "none": status(401),
+        }
+        with ScriptedProvider({name: [reply] for name, reply in replies.items()}) as provider:
+            provider.script(
+                "asking",
+                tool_call("bash", {"command": "echo ran >> ran", "description": "Leaves a line"}),
+                stream("Answer of the fallback."),
+            )
+            home = OpenCodeHome(
+                tmp_path_factory.mktemp("run"),
+                provider,
+                provider_each([*replies, "asking"]),
+                {
+                    "agent": {
+                        name: {"mode": "primary", "description": "Own chain."} for name in (OTHER, NONE)
+                    }
+                    | {"asking": {"mode": "primary", "description": "Asks.", "permission": {"bash": "ask"}}}
+                },
+                npm={"of-of-anthropic": "@ai-sdk/anthropic"},
+            )
+            home.install_plugin(SETTINGS)
+            done = run(
+                opencode_binary, home, ref(model), "--agent", agent if agent != SAME else "build", *options
+            )
+            tool_ran = ["tool ran"] if (home.directory / "ran").exists() else []
+            return done, [request.model for request in provider.requests()] + tool_ran
+
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(one, *each) for name, each in RUNS.items()}
+
+
+Runs = Mapping[str, Future[tuple[Finished, list[str]]]]
+
+
+@pytest.mark.parametrize("model", FAILURES)
+def test_a_failed_run_ends_with_the_next_models_answer_and_status_0(finished: Runs, model: str) -> None:
+    done, asked = finished[f"{model}-{SAME}"].result()
+
+    assert (done.status, done.answer) == (0, "Answer of the fallback."), done
+    assert asked == [model, "fallback"]
+
+
+@pytest.mark.parametrize("model", [model for model in FAILURES if model not in BEGUN])
+def test_what_is_answered_inline_looks_like_a_run_that_never_failed(finished: Runs, model: str) -> None:
+    done, _ = finished[f"{model}-{SAME}"].result()
+
+    assert done.stdout == "Answer of the fallback.\n"
+    assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("model", TO_ANOTHER_PROTOCOL)
+def test_a_model_of_another_protocol_answers_at_the_end_of_the_run(finished: Runs, model: str) -> None:
+    done, asked = finished[f"{model}-{OTHER}"].result()
+
+    assert done.status == 0, done
+    assert asked == [model, "of-anthropic"]
+    assert done.lines("text")[-1]["part"]["text"] == "Answer of the fallback."
+    assert done.lines("step_finish")[-1]["part"]["reason"] == "stop"
+
+
+def test_when_all_models_fail_the_run_says_why_and_ends_with_status_1(finished: Runs) -> None:
+    done, asked = finished["limited-none"].result()
+
+    assert (done.status, done.stdout) == (1, ""), done
+    assert asked == ["limited", "none"]
+    assert all(ref(model) in done.stderr for model in ("limited", "none"))
+
+
+def test_half_an_answer_that_nobody_finishes_is_no_success(finished: Runs) -> None:
+    done, asked = finished["cut-none"].result()
+
+    assert done.status == 1, done
+    assert asked == ["cut", "none"]
+
+
+def test_all_failing_is_told_in_json_as_well(finished: Runs) -> None:
+    done, _ = finished["limited-none-json"].result()
+
+    assert done.status == 1
+    assert ref("none") in done.lines("error")[-1]["error"]["data"]["message"]
+
+
+def test_a_good_run_is_left_alone(finished: Runs) -> None:
+    done, asked = finished["well"].result()
+
+    assert (done.status, done.stdout, asked) == (0, "All well.\n", ["well"]), done
+
+
+def test_a_bad_request_ends_the_run_as_it_would_without_us(finished: Runs) -> None:
+    done, asked = finished["bad-request"].result()
+
+    assert (done.status, asked) == (1, ["bad-request"]), done
+    assert "Invalid value" in done.stderr
+
+
+def test_permissions_are_rejected_at_the_end_of_a_run_as_before_it(finished: Runs) -> None:
+    done, asked = finished["asks-first"].result()
+
+    assert "tool ran" not in asked
+    assert asked[:2] == ["bad-key", "asking"]
+    assert "auto-rejecting" in done.stderr
+
+
+def test_permissions_are_given_with_auto(finished: Runs) -> None:
+    done, asked = finished["asks-first-auto"].result()
+
+    assert (done.status, done.answer) == (0, "Answer of the fallback."), done
+    assert asked == ["bad-key", "asking", "asking", "tool ran"]
