@@ -363,6 +363,7 @@ class Watch {
   #protocol
   #givenUp = null // ends the attempt under way, as long as nothing of it was handed on
   #asked = null // who answers
+  #failed = false // nobody does
   #flow = null // breaks off an answer that is being handed on
 
   constructor(bridge, about) {
@@ -393,24 +394,42 @@ class Watch {
   }
 
   async #answer(straight, url, init) {
-    const thoughts = this.#protocol.hasThoughts(parsed(init.body) ?? {})
+    const thoughts = this.#hasThoughts(init.body)
     const tried = []
     let target = thoughts ? null : this.bridge.standIn(this.#about)
     for (;;) {
       const asked = (this.#asked = target ?? this.#about.model)
       const attempt = await this.#attempt(straight, ...(target ? this.#sentTo(target, url, init) : [url, init]))
+      this.#failed = Boolean(attempt.failure)
       if (!attempt.failure || init.signal?.aborted) return attempt.answer()
       tried.push(asked)
-      const next = await this.bridge.nextModel(this.#about, asked, tried, attempt.failure, thoughts)
+      const next = await this.bridge.nextModel(this.#about, tried, attempt.failure, thoughts)
       if (init.signal?.aborted) return attempt.answer() // the user's stop is final
       if (next?.model) target = next.model
       else return next?.final ? refusal() : attempt.answer()
     }
   }
 
+  // A body of another shape than expected is nobody else's to answer.
+  #hasThoughts(body) {
+    try {
+      return Boolean(this.#protocol.hasThoughts(parsed(body)))
+    } catch {
+      return true
+    }
+  }
+
+  #sees(event) {
+    try {
+      return this.#protocol.sees(event)
+    } catch {
+      return "content" // of whatever shape: it is handed on
+    }
+  }
+
   // The same response, which can be broken off as long as it flows.
   #followed(response, done) {
-    if (!response.body || !response.ok) {
+    if (!response.body || this.#failed) {
       done()
       return response
     }
@@ -454,8 +473,8 @@ class Watch {
   // Whether a stream that ended without saying so is to be shown as a failure, not as an answer.
   async #brokeOff(end) {
     const seen = new TextDecoder().decode(end).split("\n").filter((line) => line.startsWith("data:")).map((line) => parsed(line.slice(5)))
-    if (seen.some((event) => event && this.#protocol.sees(event) === "end")) return false
-    const next = await this.bridge.nextModel(this.#about, this.#asked, [this.#asked], { ending: "broken" }, true)
+    if (seen.some((event) => event && this.#sees(event) === "end")) return false
+    const next = await this.bridge.nextModel(this.#about, [this.#asked], { ending: "broken" }, true)
     return next?.final === true
   }
 
@@ -466,7 +485,7 @@ class Watch {
       const response = await straight(url, { ...init, signal })
       if (!response.ok) return await refused(response)
       const streams = response.body && response.headers.get("content-type")?.includes("text/event-stream")
-      return streams ? await peek(response, this.#protocol.sees) : { answer: () => response }
+      return streams ? await peek(response, (event) => this.#sees(event)) : { answer: () => response }
     } catch (error) {
       if (!givenUp.signal.aborted || init.signal?.aborted)
         return { failure: { ending: "refused", message: String(error?.message ?? error) }, answer: () => Promise.reject(error) }
@@ -754,10 +773,10 @@ class Bridge {
   }
 
   // Ask what a failed request is answered with: another model, its own failure but for good, or undefined.
-  async nextModel(about, asked, tried, failure, thoughts) {
-    const reachable = thoughts || about.variant ? {} : await this.#reachable(about)
+  async nextModel(about, tried, failure, thoughts) {
+    const reachable = thoughts || about.variant ? {} : await this.#reachable(about).catch(() => ({}))
     const { sessionID, messageID, agent, model } = about
-    const params = () => ({ sessionID, messageID, agent, model, asked, tried, failure, reachable })
+    const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable })
     const answer = await this.ask("model.request", params, TIMES.nextModel)
     if (!answer?.model) return answer
     this.#standIns.delete(sessionID)
@@ -776,14 +795,16 @@ class Bridge {
       Object.entries(models ?? {})
         .filter(([, each]) => each.api?.npm === npm)
         .map(([name]) => name)
-    return Object.fromEntries((this.#providers ?? []).filter(open).map((provider) => [provider.id, names(provider)]))
+    const found = this.#providers.filter(open).map((provider) => [provider.id, names(provider)])
+    return Object.fromEntries(found.filter(([, models]) => models.length > 0))
   }
 
   // Keys stay here. A provider with a login may sign its requests in a `fetch` of its own, so no other's go to it.
   async #learnProviders() {
     if (this.#providers && this.#logins) return
     const { client } = this.#context
-    const [providers, logins] = await Promise.all([client.config.providers(), client.provider.auth()])
+    const asked = [async () => client.config.providers(), async () => client.provider.auth()]
+    const [providers, logins] = await Promise.all(asked.map((ask) => ask()))
     this.#providers = providers.data?.providers ?? []
     const hasLogin = ([, methods]) => methods?.some(({ type }) => type === "oauth")
     this.#logins = new Set(Object.entries(logins.data ?? {}).filter(hasLogin).map(([id]) => id))

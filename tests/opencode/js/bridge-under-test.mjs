@@ -62,6 +62,7 @@ export async function start(plan = {}, { interpreter, numbers = {}, client = {},
       ...client.session,
     },
     config: client.config,
+    provider: client.provider,
     tui: { showToast: async ({ body }) => toasts.add(body) },
   }
   const module = await import(installed(interpreter, numbers))

@@ -12,6 +12,9 @@ const subscribe = () => {
   calls.forEach((params, index) => send({ id: `call-${index}`, method: "host/call", params }))
 }
 
+// An answer for each time, `{ each: [first, second] }`, or one for all.
+const next = (answer) => (Array.isArray(answer?.each) ? (answer.each.shift() ?? null) : answer)
+
 let seen = 0
 if (plan.refusesWith) {
   send({ id: 1, error: { code: -32602, message: plan.refusesWith } })
@@ -39,7 +42,7 @@ if (plan.refusesWith) {
       if (message.method === readyOn) subscribe()
       if (message.method === dieOn || message.params?.event?.type === dieOn) process.exit(1)
       if (message.method in answers && answers[message.method] !== "silence")
-        send({ id: message.id, result: answers[message.method] })
+        send({ id: message.id, result: next(answers[message.method]) })
     })
     .on("close", () => process.exit(0))
 }

@@ -69,7 +69,7 @@ fallback_models = ["{ref("none")}"]
 fallback_models = ["{ref("asking")}:high"]
 
 [models."{ref("hang")}"]
-first_token_timeout = "1s"
+first_token_timeout = "3s"
 
 [models."{ref("stalled")}"]
 stall_timeout = "1s"

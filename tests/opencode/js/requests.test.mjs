@@ -1,0 +1,294 @@
+// What becomes of a request to a model: watched, answered by another model, or handed on as it came.
+
+import assert from "node:assert/strict"
+import { beforeEach, test } from "node:test"
+
+import { start } from "./bridge-under-test.mjs"
+
+// The bridge wraps the process's fetch once; below it every test has its own.
+let serve
+let asked
+globalThis.fetch = (url, init) => {
+  asked.push({ url, ...init, headers: Object.fromEntries(new Headers(init?.headers)), body: parsed(init?.body) })
+  return serve(asked.length, init)
+}
+beforeEach(() => {
+  asked = []
+})
+
+const parsed = (body) => (typeof body === "string" ? JSON.parse(body) : body)
+const COMPATIBLE = "@ai-sdk/openai-compatible"
+const model = (id, npm = COMPATIBLE) => ({ id, api: { id, npm } })
+const PROVIDERS = [
+  { id: "p", options: { baseURL: "http://p/v1", apiKey: "key-of-p" }, models: { first: model("first"), second: model("second") } },
+  { id: "q", key: "key-of-q", options: { baseURL: "http://q/v1/", headers: { "x-own": "yes" } }, models: { third: { api: { id: "wire-third", npm: COMPATIBLE } } } },
+  { id: "keyless", options: { baseURL: "http://k/v1" }, models: { m: model("m") } },
+  { id: "login", options: { baseURL: "http://l/v1", apiKey: "dummy" }, models: { m: model("m") } },
+  { id: "other", options: { baseURL: "http://o/v1", apiKey: "k" }, models: { m: model("m", "@ai-sdk/anthropic") } },
+]
+const client = {
+  config: { providers: async () => ({ data: { providers: PROVIDERS }, response: { status: 200 } }) },
+  provider: { auth: async () => ({ data: { login: [{ type: "oauth" }], p: [{ type: "api" }] } }) },
+}
+
+const line = (value) => `data: ${typeof value === "string" ? value : JSON.stringify(value)}\n\n`
+const delta = (content) => line({ choices: [{ delta: { content } }] })
+const END = line({ choices: [{ delta: {}, finish_reason: "stop" }] }) + line("[DONE]")
+const stream = (...pieces) => {
+  const body = new ReadableStream({
+    async start(controller) {
+      for (const piece of pieces) controller.enqueue(new TextEncoder().encode(await piece))
+      controller.close()
+    },
+  })
+  return new Response(body, { headers: { "content-type": "text/event-stream" } })
+}
+const refused = (status, text = `{"error":{"message":"no"}}`) =>
+  new Response(text, { status, headers: { "content-type": "application/json", "retry-after": "7" } })
+const to = (providerID, modelID) => ({ model: { providerID, modelID } })
+
+async function watching(t, answers, more = {}, host = client) {
+  const plan = { questions: ["model.request", "chat.message"], answers: { "hook/model.request": answers }, ...more }
+  const bridge = await start(plan, { client: host })
+  t.after(bridge.hooks.dispose)
+  await bridge.event("session.created", { sessionID: "ses_1" })
+  // Ready once it asks Python anything.
+  await bridge.hooks["chat.message"]({ sessionID: "ses_1" }, { message: {} })
+  return bridge
+}
+
+// Make a request as the host's SDKs do, under the header that the bridge asks for.
+async function request(bridge, { body = {}, signal, npm = COMPATIBLE, ...about } = {}) {
+  const output = { headers: {} }
+  const input = { sessionID: "ses_1", agent: "build", model: { ...model("first", npm), providerID: "p" }, message: { id: "msg_1" }, ...about }
+  await bridge.hooks["chat.headers"](input, output)
+  const headers = { authorization: "Bearer key-of-p", "content-type": "application/json", ...output.headers }
+  const sent = JSON.stringify({ model: "first", messages: [], ...body })
+  return globalThis.fetch("http://p/v1/chat/completions", { method: "POST", headers, body: sent, signal })
+}
+
+const questions = (bridge) => bridge.received.entries.filter(({ method }) => method === "hook/model.request").map(({ params }) => params)
+
+test("a request that is not watched goes straight on, untouched", async (t) => {
+  await watching(t, null)
+  const init = { method: "POST", body: "{}" }
+  let got
+  serve = (_, given) => {
+    got = given
+    return new Response("fine")
+  }
+  await globalThis.fetch("http://elsewhere/", init)
+  assert.equal(got, init)
+})
+
+test("an answer is handed on piece by piece, and our header is taken off", async (t) => {
+  const bridge = await watching(t, null)
+  let more
+  serve = () => stream(delta("Hello"), new Promise((resolve) => (more = resolve)), END)
+  const reader = (await request(bridge)).body.getReader()
+  const first = new TextDecoder().decode((await reader.read()).value)
+  assert.match(first, /Hello/)
+  more(delta(" you"))
+  let rest = ""
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) rest += new TextDecoder().decode(piece.value)
+  assert.equal(rest, delta(" you") + END)
+  assert.deepEqual(Object.keys(asked[0].headers).filter((name) => name.startsWith("x-")), [])
+  assert.deepEqual(questions(bridge), [])
+})
+
+test("a refused request is answered by another provider's model, with its address, key and name", async (t) => {
+  const bridge = await watching(t, to("q", "third"))
+  serve = (time) => (time === 1 ? refused(429) : stream(delta("Hi"), END))
+  const response = await request(bridge)
+  assert.equal(await response.text(), delta("Hi") + END)
+  const [, second] = asked
+  assert.equal(second.url, "http://q/v1/chat/completions")
+  assert.equal(second.body.model, "wire-third")
+  assert.equal(second.headers.authorization, "Bearer key-of-q")
+  assert.equal(second.headers["x-own"], "yes")
+  assert.equal(second.keepalive, false)
+  const [question] = questions(bridge)
+  assert.deepEqual(question.tried, [{ providerID: "p", modelID: "first" }])
+  assert.deepEqual([question.failure.ending, question.failure.status, question.failure.headers["retry-after"]], ["refused", 429, "7"])
+  assert.deepEqual(question.reachable, { p: ["first", "second"], q: ["third"] })
+  assert.ok(!JSON.stringify(question).includes("key-of"))
+})
+
+test("another model of the same provider gets the request as it was, but for the name", async (t) => {
+  const bridge = await watching(t, to("p", "second"))
+  serve = (time) => (time === 1 ? refused(503) : stream(delta("Hi"), END))
+  await request(bridge, { body: { tools: [1] } })
+  assert.deepEqual(asked[1].body, { model: "second", messages: [], tools: [1] })
+  assert.equal(asked[1].headers.authorization, "Bearer key-of-p")
+})
+
+test("every model that fails is asked about, until nobody is named", async (t) => {
+  const bridge = await watching(t, { each: [to("p", "second"), to("q", "third"), null] })
+  serve = () => refused(429, "the last words")
+  const response = await request(bridge)
+  assert.deepEqual([response.status, await response.text()], [429, "the last words"])
+  assert.deepEqual(questions(bridge).map(({ tried }) => tried.map(({ modelID }) => modelID)), [["first"], ["first", "second"], ["first", "second", "third"]])
+})
+
+test("a further request of the same message goes to the model that answered in its place", async (t) => {
+  const bridge = await watching(t, to("q", "third"))
+  serve = (time) => (time === 1 ? refused(429) : stream(delta("Hi"), END))
+  await request(bridge)
+  await request(bridge)
+  await request(bridge, { message: { id: "msg_2" } })
+  assert.deepEqual(asked.map(({ body }) => body.model), ["first", "wire-third", "wire-third", "first"])
+})
+
+test("a final failure has neither the status nor the words that the host would try again by", async (t) => {
+  const bridge = await watching(t, { final: true })
+  serve = () => refused(429, "Rate limit reached, try again in 3 s")
+  const response = await request(bridge)
+  assert.equal(response.status, 400)
+  assert.doesNotMatch(await response.text(), /429|rate|again/i)
+})
+
+test("a failure nobody answers for reaches the host as it came", async (t) => {
+  const bridge = await watching(t, null)
+  serve = () => refused(429, "as it came")
+  const response = await request(bridge)
+  assert.deepEqual([response.status, await response.text(), response.headers.get("retry-after")], [429, "as it came", "7"])
+})
+
+test("an error below HTTP is a failure like any other", async (t) => {
+  const bridge = await watching(t, { each: [null, to("p", "second")] })
+  serve = (time) => (time < 3 ? Promise.reject(new TypeError("ECONNREFUSED")) : stream(delta("Hi"), END))
+  await assert.rejects(request(bridge), /ECONNREFUSED/)
+  assert.equal((await request(bridge)).status, 200)
+  assert.match(questions(bridge)[0].failure.message, /ECONNREFUSED/)
+})
+
+for (const [name, pieces, ending] of [
+  ["an error object", [line({ error: { message: "Overloaded" } })], "refused"],
+  ["a proper end with nothing in it", [line({ choices: [{ delta: { role: "assistant" } }] }), END], "empty"],
+  ["no end and nothing in it", [line({ choices: [{ delta: { role: "assistant" } }] })], "cut"],
+  ["an end split in the middle of a line", [END.slice(0, 20), END.slice(20)], "empty"],
+  ["nothing but [DONE]", [line("[DONE]")], "cut"],
+])
+  test(`a stream of ${name} is a failure before the host has seen it`, async (t) => {
+    const bridge = await watching(t, to("p", "second"))
+    serve = (time) => (time === 1 ? stream(...pieces) : stream(delta("Hi"), END))
+    assert.equal(await (await request(bridge)).text(), delta("Hi") + END)
+    assert.equal(questions(bridge)[0].failure.ending, ending)
+  })
+
+test("a stream that is handed back after all is whole", async (t) => {
+  const bridge = await watching(t, null)
+  serve = () => stream(line({ choices: [] }), END)
+  assert.equal(await (await request(bridge)).text(), line({ choices: [] }) + END)
+})
+
+test("an answer that breaks off ends as it did, unless it is to be shown as a failure", async (t) => {
+  const bridge = await watching(t, { each: [null, { final: true }] })
+  serve = () => stream(delta("Half an"))
+  assert.equal(await (await request(bridge)).text(), delta("Half an"))
+  await assert.rejects((await request(bridge)).text(), /The model failed/)
+  assert.deepEqual(questions(bridge).map(({ failure, reachable }) => [failure.ending, reachable]), [["broken", {}], ["broken", {}]])
+})
+
+test("after the person's stop nothing is asked and nothing is sent", async (t) => {
+  const bridge = await watching(t, to("p", "second"))
+  const stop = new AbortController()
+  serve = async () => {
+    stop.abort()
+    return refused(429)
+  }
+  assert.equal((await request(bridge, { signal: stop.signal })).status, 429)
+  assert.deepEqual([asked.length, questions(bridge)], [1, []])
+})
+
+test("a stop while Python decides is final as well", async (t) => {
+  const bridge = await watching(t, "silence")
+  const stop = new AbortController()
+  serve = () => refused(429)
+  const pending = request(bridge, { signal: stop.signal })
+  await bridge.got("hook/model.request")
+  stop.abort()
+  assert.equal((await pending).status, 429)
+  assert.equal(asked.length, 1)
+})
+
+test("a silent model is left when Python says so, and only that agent's", async (t) => {
+  const calls = [{ call: "model.giveUp", arguments: { sessionID: "ses_1", agent: "title", flowing: true } }]
+  const bridge = await watching(t, to("p", "second"), { readyOn: "start", calls })
+  const { result } = await bridge.received.until((entry) => entry.id === "call-0")
+  assert.equal(result.status, 404)
+})
+
+test("a request with a variant, or with signed thoughts, reaches no other model", async (t) => {
+  const bridge = await watching(t, null)
+  serve = () => refused(429)
+  await request(bridge, { message: { id: "msg_1", model: { variant: "high" } } })
+  await request(bridge, { body: { messages: [{ role: "assistant", reasoning_content: "Hm." }] } })
+  assert.deepEqual(questions(bridge).map(({ reachable }) => reachable), [{}, {}])
+})
+
+test("a host that does not name its providers has every request handed back", async (t) => {
+  const broken = { config: { providers: async () => Promise.reject(new Error("not now")) } }
+  const bridge = await watching(t, null, {}, broken)
+  serve = () => refused(429)
+  assert.equal((await request(bridge)).status, 429)
+  assert.deepEqual(questions(bridge)[0].reachable, {})
+})
+
+test("a body of another shape is sent as it is, and to nobody else", async (t) => {
+  const bridge = await watching(t, null)
+  serve = () => refused(429)
+  await request(bridge, { body: { messages: 7 } })
+  assert.deepEqual(questions(bridge)[0].reachable, {})
+})
+
+test("an SDK that was not measured is not watched", async (t) => {
+  const bridge = await watching(t, to("p", "second"))
+  const output = { headers: {} }
+  await bridge.hooks["chat.headers"]({ sessionID: "ses_1", model: model("m", "@ai-sdk/amazon-bedrock"), message: {} }, output)
+  assert.deepEqual(output.headers, {})
+})
+
+test("without a plugin that answers, nothing is watched", async (t) => {
+  const bridge = await watching(t, null, { questions: ["chat.message"] })
+  const output = { headers: {} }
+  await bridge.hooks["chat.headers"]({ sessionID: "ses_1", model: model("first"), message: {} }, output)
+  assert.deepEqual(output.headers, {})
+})
+
+const SEEN = {
+  "@ai-sdk/anthropic": {
+    url: "http://p/v1/messages",
+    nothing: line({ type: "message_start" }) + line({ type: "content_block_start", content_block: { type: "text" } }),
+    thoughts: { messages: [{ content: [{ type: "thinking", signature: "s" }] }] },
+    error: line({ type: "error", error: { type: "overloaded_error" } }),
+    content: line({ type: "content_block_delta", delta: { text: "Hi" } }),
+    end: line({ type: "message_stop" }),
+  },
+  "@ai-sdk/openai": {
+    nothing: line({ type: "response.created" }) + line({ type: "response.output_item.added", item: { type: "message" } }),
+    thoughts: { input: [{ type: "reasoning" }] },
+    error: line({ type: "response.failed" }),
+    content: line({ type: "response.output_text.delta", delta: "Hi" }),
+    end: line({ type: "response.completed" }),
+  },
+  "@ai-sdk/google": {
+    nothing: line({ candidates: [{ content: { parts: [{ text: "" }] } }] }),
+    thoughts: { contents: [{ parts: [{ thoughtSignature: "s" }] }] },
+    error: line({ error: { code: 503 } }),
+    content: line({ candidates: [{ content: { parts: [{ text: "Hi" }] } }] }),
+    end: line({ candidates: [{ finishReason: "STOP" }] }),
+  },
+}
+
+for (const [npm, { nothing, thoughts, error, content, end }] of Object.entries(SEEN))
+  test(`the streams of ${npm} are understood`, async (t) => {
+    const bridge = await watching(t, null)
+    const streams = [nothing + error, nothing + end, nothing, nothing + content + end, content, nothing]
+    for (const [at, text] of streams.entries()) {
+      serve = () => stream(text)
+      assert.equal(await (await request(bridge, { npm, body: at === 5 ? thoughts : {} })).text(), text)
+    }
+    assert.deepEqual(questions(bridge).map(({ failure }) => failure.ending), ["refused", "empty", "cut", "broken", "cut"])
+    assert.deepEqual(questions(bridge).at(-1).reachable, {})
+  })
