@@ -1,7 +1,8 @@
 """How long from the failing answer's last byte to the fallback's request, against a bare abort and prompt.
 
-Both run in the real OpenCode, in turn, on the same machine at the same time. Some failures send a plugin no
-sign to act on, so that the bare probe never switches; ours is then held against the probe's time for a 429.
+Ours replays and, on a server of its own, answers inline; all run in the real OpenCode, in turn, on the same
+machine at the same time. Some failures send a plugin no sign to act on, so the bare probe never switches;
+ours is then held against the probe's time for a 429. An answer that has begun is replayed inline or not.
 Run it from the repository as ``python -m bench.switch_time [turns]``.
 """
 
@@ -20,6 +21,7 @@ from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Close, Data, Head, Reply, cut, error_object, status, stream
 
 BUDGET: Final = 1.5
+INLINE_BUDGET_MS: Final = 30.0
 WARM_UP_TURNS: Final = 2
 LIMIT_S: Final = 10.0
 PROBE: Final = Path(__file__).with_name("bare_probe.js")
@@ -39,12 +41,14 @@ class Kind:
     """One kind of failure. ``name`` begins the names of its models, one a turn, since a failed one may cool.
 
     ``failing`` is the model whose failure is measured, None for the primary, and ``saved_by`` the one that
-    answers. ``has_sign`` says whether the host shows the failure as a retry or an error.
+    answers. ``has_sign`` says whether the host shows the failure as a retry or an error, ``begun`` whether
+    the failing answer has.
     """
 
     name: str
     reply: Reply
     has_sign: bool = True
+    begun: bool = False
     failing: str | None = None
     saved_by: str = "fallback-a"
     agent: str = "build"
@@ -63,7 +67,7 @@ KINDS: Final = (
     Kind("404", status(404)),
     Kind("error-in-stream", error_object()),
     Kind("429-twice", status(429), failing="fails-as-well", saved_by="fallback-b", agent="plan"),
-    Kind("cut-stream", cut("Half an "), has_sign=False),
+    Kind("cut-stream", cut("Half an "), has_sign=False, begun=True),
     Kind("empty-stop", stream(), has_sign=False),
     Kind("done-only", (Head(), Data("[DONE]"), Close()), has_sign=False),
 )
@@ -124,12 +128,22 @@ def measure(turns: int) -> dict[tuple[str, str], Figures]:
     provider.script("fails-as-well", status(429))
     for model, text in ANSWERS.items():
         provider.script(model, stream(text))
-    figures = {(kind.name, name): Figures() for kind in KINDS for name in ("bare", "ours")}
+    figures = {(kind.name, name): Figures() for kind in KINDS for name in ("bare", "ours", "inline")}
     with tempfile.TemporaryDirectory() as root, provider:
         ours = home_with_ours(Path(root, "ours"), provider, models, SETTINGS)
+        inline = home_with_ours(
+            Path(root, "inline"),
+            provider,
+            models,
+            SETTINGS.replace("[fallback]", '[fallback]\nswitching = "inline"', 1),
+        )
         bare = home_with_file(Path(root, "bare"), provider, models, PROBE)
-        with OpenCodeServer(binary, bare) as bare_server, OpenCodeServer(binary, ours) as our_server:
-            servers = [("bare", bare_server), ("ours", our_server)]
+        with (
+            OpenCodeServer(binary, bare) as bare_server,
+            OpenCodeServer(binary, ours) as our_server,
+            OpenCodeServer(binary, inline) as inline_server,
+        ):
+            servers = [("bare", bare_server), ("ours", our_server), ("inline", inline_server)]
             for turn in every_turn:
                 servers.reverse()
                 for kind in KINDS:
@@ -156,21 +170,25 @@ def main() -> int:
     over = False
     print(
         f"{'failure':<18}{'bare ms':>9}{'ours ms':>9}{'ratio':>8}   {'ours from to':<14}{'asked':>6}"
-        f"   medians of {turns} turns, budget {BUDGET}"
+        f"{'inline ms':>11}   medians of {turns} turns, budgets {BUDGET} and {INLINE_BUDGET_MS:g} ms"
     )
     for kind in KINDS:
         bare, ours = figures[kind.name, "bare"], figures[kind.name, "ours"]
         reference = bare.median if kind.has_sign else limit
         ratio = ours.median / reference if ours.median and reference else None
         over |= ratio is None or (kind.has_sign and ratio > BUDGET)
+        inline = figures[kind.name, "inline"]
+        over |= inline.median is None or (not kind.begun and inline.median > INLINE_BUDGET_MS)
         print(
             f"{kind.name:<18}{str(bare) if kind.has_sign else '-':>9}{ours!s:>9}"
             f"{'-' if ratio is None else f'{ratio:.2f}':>8}{' ' if kind.has_sign else '*'}"
             f"  {spread(ours.milliseconds):<14}{max(ours.asked, default=0):>6}"
+            f"{inline!s:>11}{'+' if kind.begun else ''}"
         )
     print(
         f"* no sign for the bare probe to act on: the ratio is to its 429, {limit:.1f} ms, and has no budget"
     )
+    print("+ replayed, since its answer had begun: no budget")
     print("asked: most requests that the failing model got in one turn with ours")
     print(f"load after:  {os.getloadavg()}")
     return int(over)
