@@ -19,8 +19,9 @@ class EventLog:
     Positions count events from 0: take `position` before doing something, then look at what came since.
     """
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, auth: httpx2.Auth | None = None) -> None:
         self._url: Final = f"{base_url}/event"
+        self._auth: Final = auth
         self._events: list[Raw] = []
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._read, name="event-log", daemon=True)
@@ -80,7 +81,7 @@ class EventLog:
 
     def _read(self) -> None:
         try:
-            with httpx2.stream("GET", self._url, timeout=_HEARTBEAT_LIMIT_S) as response:
+            with httpx2.stream("GET", self._url, auth=self._auth, timeout=_HEARTBEAT_LIMIT_S) as response:
                 for line in response.iter_lines():
                     if line.startswith("data:"):
                         self._keep(json.loads(line.removeprefix("data:")))

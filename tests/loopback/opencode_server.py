@@ -22,18 +22,26 @@ _STOP_LIMIT_S: Final = 10.0
 
 
 class OpenCodeServer:
-    """Run ``opencode serve`` in a prepared home, with its event stream in `events`."""
+    """Run ``opencode serve`` in a prepared home, with its event stream in `events`.
 
-    def __init__(self, binary: Path, home: OpenCodeHome) -> None:
+    ``port`` 0 is any free one. With a ``password`` the server asks for it.
+    """
+
+    def __init__(
+        self, binary: Path, home: OpenCodeHome, *, port: int = 0, password: str | None = None
+    ) -> None:
         self._binary: Final = binary
+        self._port: Final = port
+        self._password: Final = password
         self.home: Final = home
 
     def __enter__(self) -> Self:
         """Start the server; its plugins are loaded when this returns, if they load at all."""
         self._output = self.home.output_file.open("w")
         self._process = subprocess.Popen(
-            [self._binary, "serve", "--port", "0", "--hostname", "127.0.0.1"],
-            env=self.home.environment,
+            [self._binary, "serve", "--port", str(self._port), "--hostname", "127.0.0.1"],
+            env=self.home.environment
+            | ({"OPENCODE_SERVER_PASSWORD": self._password} if self._password else {}),
             cwd=self.home.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -42,8 +50,9 @@ class OpenCodeServer:
         )
         try:
             self.url = self._announced_url()
-            self._http = httpx2.Client(base_url=self.url, timeout=30)
-            self.events = EventLog(self.url)
+            auth = httpx2.BasicAuth("opencode", self._password) if self._password else None
+            self._http = httpx2.Client(base_url=self.url, timeout=30, auth=auth)
+            self.events = EventLog(self.url, auth)
             self.events.start()
             # Configuration and plugins of a folder are loaded at the first request that needs them.
             self._call("GET", "/config")
@@ -62,6 +71,17 @@ class OpenCodeServer:
     def pid(self) -> int:
         """The server's process id."""
         return self._process.pid
+
+    @property
+    def port(self) -> int:
+        """The port the server listens on."""
+        return int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        """End the server the hard way, in the middle of whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self.events.join()
 
     def create_session(self, title: str = "A test") -> str:
         """Create a session and return its id. A title of its own keeps the host from asking for one."""
