@@ -11,13 +11,13 @@ from tests.attach.attach_process import AttachProcess
 from tests.loopback.opencode_home import OpenCodeHome, provider_each
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import Reply, status, stream
+from tests.loopback.reply import Gate, Reply, status, stream
 
 SETTINGS: Final = '[fallback]\nfallback_models = ["of-fallback-a/fallback-a", "of-fallback-b/fallback-b"]\n'
 SCRIPTS: Final[dict[str, Reply]] = {
     "limited": status(429),
     "bad-key": status(401),
-    "later": status(429),
+    "slow": stream("Half ", Gate(), "an answer."),
     "fallback-a": stream("Answer ", "of a."),
     "fallback-b": stream("Answer ", "of b."),
 }
