@@ -70,7 +70,9 @@ class AttachedFolder:
         self._starting = anyio.Lock()
         self._early: deque[Json] | None = deque(maxlen=EARLY_EVENTS)
         self._tasks: TaskGroup | None = None
+        self._watching = anyio.CancelScope()
         self._connected_before = False
+        self.heard_at = 0.0
         self.running = RunningSessions()
         self.host_config: Mapping[str, Any] | None = None
 
@@ -94,18 +96,24 @@ class AttachedFolder:
             await tasks.start(self._plugins.run)
             self._tasks = tasks
             await self._plugins.settings_changed(self._settings)
-            tasks.start_soon(self._watcher.run)
+            tasks.start_soon(self._watch_settings)
             early, self._early = self._early or (), None
             for raw in early:
                 self._publish(raw)
 
     async def stop(self) -> None:
-        """Let plugins say good-bye."""
+        """Let plugins say good-bye; the folder is of no use afterwards."""
+        self._watching.cancel()
         await self._plugins.stop()
 
-    def take(self, raw: Json) -> None:
+    def is_quiet_since(self, moment: float) -> bool:
+        """Tell whether nothing runs, and nothing was heard at ``moment`` or later."""
+        return self._tasks is not None and not self.running and self.heard_at < moment
+
+    def take(self, raw: Json, now: float) -> None:
         """Hand an event of the host on; never blocks."""
         self._counts.events += 1
+        self.heard_at = now
         self.running.see(raw)
         if self._early is not None:
             self._early.append(raw)
@@ -159,6 +167,10 @@ class AttachedFolder:
         logger.error("%s: settings are not taken: %s", self._name, error)
         kept = "the last good settings stay" if self._watcher.current else "defaults are used"
         await self._show("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+
+    async def _watch_settings(self) -> None:
+        with self._watching:
+            await self._watcher.run()
 
     async def _read_host_config(self) -> None:
         try:

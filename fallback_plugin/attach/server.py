@@ -22,6 +22,9 @@ from fallback_plugin.opencode.http_client import OpenCodeHttpClient, connect
 
 logger = logging.getLogger(__name__)
 
+QUIET_S: Final = 3600.0
+"""Of all folders, one that was quiet for so long is let go of when another one is taken up."""
+
 REFUSED: Final = frozenset({401, 403})
 """What a server answers to a wrong password, and a proxy in front of it."""
 
@@ -111,7 +114,9 @@ class AttachedServer:
         if self._wanted.everywhere:
             await self._listen_everywhere(client, tasks, connection, version)
             return
-        names = self._wanted.directories or (await client.own_directory(),)
+        # The server's own spelling of a path, so that no folder is taken twice.
+        asked = [client.at(directory) for directory in self._wanted.directories] or [client]
+        names = list(dict.fromkeys([await folder.own_directory() for folder in asked]))
         waiting = set(names)
 
         def caught_up(name: str) -> None:
@@ -141,7 +146,7 @@ class AttachedServer:
             await folder.start(tasks)
             connection.start(catch_up)
             async for raw in events:
-                folder.take(raw)
+                folder.take(raw, self._clock())
 
     async def _listen_everywhere(
         self, client: OpenCodeHttpClient, tasks: TaskGroup, connection: "_Connection", version: str
@@ -162,14 +167,22 @@ class AttachedServer:
                 folder_is_new = found.directory not in self._folders
                 folder = self._folder(found.directory, client)
                 if folder_is_new:
+                    self._let_go_of_quiet_folders(tasks)
                     folder.running.listen_anew()
                     connection.start(partial(introduce, folder))
                 if found.raw.get("type") == DISPOSED:
                     folder.put_away()
-                folder.take(found.raw)
+                folder.take(found.raw, self._clock())
 
     def _connected_s(self) -> float | None:
         return None if self._attached_at is None else self._clock() - self._attached_at
+
+    def _let_go_of_quiet_folders(self, tasks: TaskGroup) -> None:
+        long_ago = self._clock() - QUIET_S
+        for directory, folder in list(self._folders.items()):
+            if folder.is_quiet_since(long_ago):
+                del self._folders[directory]
+                tasks.start_soon(folder.stop)
 
     def _folder(self, directory: str, client: OpenCodeHttpClient) -> AttachedFolder:
         folder = self._folders.get(directory)
@@ -226,5 +239,11 @@ class _Connection:
         try:
             await work()
         except HostCallError as error:
-            self.error = self.error or error
-            self._tasks.cancel_scope.cancel()
+            self._lost(error)
+        except Exception as error:  # a mistake of ours with one server may not end the others
+            logger.exception("the connection failed")
+            self._lost(HostCallError(f"{type(error).__name__}: {error}"))
+
+    def _lost(self, error: HostCallError) -> None:
+        self.error = self.error or error
+        self._tasks.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Self
@@ -62,24 +62,28 @@ class FakeOpenCode:
 
     async def send(self, *events: Mapping[str, Any], heard: int = 1) -> None:
         """Send events to everyone who listens, once ``heard`` do."""
+        await self.send_lines([json.dumps(event) for event in events], heard=heard)
+
+    async def send_lines(self, lines: Sequence[str], *, heard: int = 1) -> None:
+        """Send events that are JSON already."""
         await self.wait_for(lambda: len(self._streams) >= heard)
-        data = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+        data = "".join(f"data: {line}\n\n" for line in lines)
         for stream in self._streams:
             stream.write(data.encode())
             await stream.drain()
 
-    async def wait_for(self, condition: Callable[[], bool]) -> None:
+    async def wait_for(self, condition: Callable[[], bool], *, within_s: float = 8) -> None:
         """Wait until a condition holds; it is looked at with each request and stream."""
         async with self._changed:
-            await asyncio.wait_for(self._changed.wait_for(condition), 8)
+            await asyncio.wait_for(self._changed.wait_for(condition), within_s)
 
     def called(self, words: str) -> list[Call]:
         """Return the calls whose path holds these words."""
         return [call for call in self.calls if words in call.path]
 
-    async def wait_for_call(self, words: str, *, count: int = 1) -> Call:
+    async def wait_for_call(self, words: str, *, count: int = 1, within_s: float = 8) -> Call:
         """Wait for a call and return it."""
-        await self.wait_for(lambda: len(self.called(words)) >= count)
+        await self.wait_for(lambda: len(self.called(words)) >= count, within_s=within_s)
         return self.called(words)[count - 1]
 
     async def drop(self) -> None:
