@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 import anyio
-from anyio import TASK_STATUS_IGNORED
-from anyio.abc import SocketAttribute, TaskStatus
+from anyio import TASK_STATUS_IGNORED, create_tcp_listener
+from anyio.abc import Listener, SocketAttribute, SocketStream, TaskStatus
 
 from fallback_plugin.attach.folder import SettingsPlace
 from fallback_plugin.attach.metrics import exposition
@@ -45,19 +45,32 @@ class Service:
         return anyio.run(self._serve)
 
     async def _serve(self) -> int:
+        port = self.metrics_port
+        listener = (
+            None if port is None else await create_tcp_listener(local_host="127.0.0.1", local_port=port)
+        )
         servers = [AttachedServer(target, self.folders, self.settings) for target in self.targets]
         async with anyio.create_task_group() as beside:
             await beside.start(_stop_on_signal, servers)
-            if self.metrics_port is not None:
-                await beside.start(_serve_metrics, servers, self.metrics_port)
+            if listener is not None:
+                beside.start_soon(_serve_metrics, servers, listener)
             async with anyio.create_task_group() as attached:
                 for server in servers:
-                    attached.start_soon(server.run)
+                    attached.start_soon(_run_apart, server)
             beside.cancel_scope.cancel()
         if all(server.gave_up for server in servers):
             logger.error("no server is left")
             return 1
         return 0
+
+
+async def _run_apart(server: AttachedServer) -> None:
+    """Run what looks after one server; a mistake of ours there may not end the others."""
+    try:
+        await server.run()
+    except Exception:
+        logger.exception("%s: given up", server.counts.server)
+        server.gave_up = True
 
 
 async def _stop_on_signal(
@@ -72,15 +85,11 @@ async def _stop_on_signal(
                 server.stop()
 
 
-async def _serve_metrics(
-    servers: Sequence[AttachedServer], port: int, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
-) -> None:
+async def _serve_metrics(servers: Sequence[AttachedServer], listener: Listener[SocketStream]) -> None:
     counts = [server.counts for server in servers]
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+    port = listener.extra(SocketAttribute.local_port)  # noqa: S610 -- no database here
+    logger.info("figures at http://127.0.0.1:%d/metrics", port)
     async with listener:
-        bound = listener.extra(SocketAttribute.local_port)  # noqa: S610 -- no database here
-        logger.info("figures at http://127.0.0.1:%d/metrics", bound)
-        task_status.started()
         await listener.serve(partial(answer, figures=partial(exposition, counts)))
 
 

@@ -69,7 +69,12 @@ def attach(
         settings=SettingsPlace(os.environ, Path.cwd(), config_file.absolute() if config_file else None),
         metrics_port=metrics_port,
     )
-    sys.exit(service.run())
+    try:
+        status = service.run()
+    except OSError as error:
+        click.echo(f"error: the figures cannot be served at port {metrics_port}: {error}", err=True)
+        status = 1
+    sys.exit(status)
 
 
 def _targets(urls: tuple[str, ...], password_env: str | None) -> list["Target"]:

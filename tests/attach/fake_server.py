@@ -100,7 +100,7 @@ class FakeOpenCode:
         assert task is not None
         self._connections.add(task)
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
             self._connections.discard(task)
@@ -130,7 +130,7 @@ class FakeOpenCode:
             if path.endswith("/abort"):
                 await self.send(*ended(path.split("/")[2]))  # as the host does, before it answers
             status = self.refused.get(path, HTTPStatus.OK)
-            writer.write(_response(HTTPStatus(status), self._answer(path)))
+            writer.write(_response(HTTPStatus(status), self._answer(path, directory)))
         await self._note(path)
         await writer.drain()
 
@@ -149,12 +149,12 @@ class FakeOpenCode:
         word = b64encode(f"opencode:{self.password}".encode()).decode()
         return headers.get("authorization") == f"Basic {word}"
 
-    def _answer(self, path: str) -> object:
+    def _answer(self, path: str, directory: str) -> object:
         match path.strip("/").split("/"):
             case ["global", "health"]:
                 return {"healthy": True, "version": VERSION}
             case ["path"]:
-                return {"directory": self.directory, "worktree": "/"}
+                return {"directory": directory or self.directory, "worktree": "/"}
             case ["session", "status"]:
                 return self.statuses
             case ["session", session_id, "message"]:

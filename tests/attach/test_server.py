@@ -4,13 +4,13 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import anyio
 import pytest
 
 from fallback_plugin.attach.folder import SettingsPlace
-from fallback_plugin.attach.server import AttachedServer, Folders
+from fallback_plugin.attach.server import QUIET_S, AttachedServer, Folders
 from fallback_plugin.attach.target import read_target
 from tests.attach.fake_server import (
     RETRY,
@@ -362,7 +362,7 @@ async def test_several_folders_of_one_server_have_their_own_plugins(
 async def test_all_folders_of_a_server_are_told_apart(settings: Path, waits: Waits) -> None:
     def of(directory: str, raw: dict[str, Any]) -> list[dict[str, Any]]:
         twin = {"type": "sync", "syncEvent": {"type": f"{raw['type']}.1", "data": raw["properties"]}}
-        return [{"directory": directory, "payload": raw}, {"directory": directory, "payload": twin}]
+        return [in_folder(directory, raw), in_folder(directory, twin)]
 
     async with (
         FakeOpenCode() as fake,
@@ -381,14 +381,54 @@ async def test_all_folders_of_a_server_are_told_apart(settings: Path, waits: Wai
 
 @pytest.mark.usefixtures("drop_in")
 async def test_a_folder_that_is_disposed_of_runs_nothing(settings: Path, waits: Waits) -> None:
-    def of(raw: dict[str, Any]) -> dict[str, Any]:
-        return {"directory": "/one", "payload": raw}
-
     async with FakeOpenCode() as fake, attached(settings, waits, fake, folders=Folders(everywhere=True)):
-        await fake.send(of(status_is("ses_1", "busy")))
+        await fake.send(in_folder("/one", status_is("ses_1", "busy")))
         await fake.wait_for(lambda: "status: ses_1 busy" in fake.toasts())
-        await fake.send(of(event("server.instance.disposed", directory="/one")))
+        await fake.send(in_folder("/one", event("server.instance.disposed", directory="/one")))
         await fake.wait_for(lambda: "idle: ses_1" in fake.toasts())
+
+
+def in_folder(directory: str, raw: dict[str, Any]) -> dict[str, Any]:
+    """Write an event as the stream of all folders has it."""
+    return {"directory": directory, "project": "global", "payload": raw}
+
+
+@pytest.mark.usefixtures("drop_in")
+async def test_a_folder_that_was_quiet_for_long_is_let_go_of(settings: Path, waits: Waits) -> None:
+    now = 0.0
+    everywhere = Folders(everywhere=True)
+    async with FakeOpenCode() as fake, attached(settings, waits, fake, folders=everywhere, clock=lambda: now):
+        await fake.send(
+            in_folder("/quiet", status_is("ses_1", "idle")), in_folder("/busy", status_is("ses_2", "busy"))
+        )
+        await fake.wait_for(lambda: len(fake.toasts()) == 2)
+        now = QUIET_S + 1
+        await fake.send(in_folder("/new", status_is("ses_3", "busy")))
+        await fake.wait_for(lambda: len(fake.toasts()) == 4)
+
+        assert set(fake.toasts()[2:]) == {"bye: /quiet", "status: ses_3 busy"}
+        # It is taken up again like any other.
+        await fake.send(in_folder("/quiet", status_is("ses_1", "busy")))
+        await fake.wait_for(lambda: fake.toasts()[4:] == ["status: ses_1 busy"])
+
+
+async def test_a_mistake_with_one_server_leaves_the_others(
+    settings: Path, waits: Waits, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(_: object) -> NoReturn:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr("fallback_plugin.attach.server.of_folder", mistaken)
+    async with (
+        FakeOpenCode() as fake,
+        FakeOpenCode() as other,
+        attached(settings, waits, fake, folders=Folders(everywhere=True)),
+        attached(settings, waits, other),
+    ):
+        await fake.send(status_is("ses_1", "busy"))
+        await until(lambda: bool(said("ZeroDivisionError: a mistake")))
+        await other.send(*failing_turn("ses_1"))
+        await other.wait_for_call("prompt_async")
 
 
 async def test_settings_are_taken_anew(settings: Path, waits: Waits, said: Said) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from tests.loopback.event_log import EventLog, Raw
+from tests.loopback.event_log import EventLog, Raw, folder_header
 from tests.loopback.opencode_home import OpenCodeHome
 from tests.loopback.provider import SMALL_ANSWER, SMALL_MODEL
 
@@ -83,18 +83,26 @@ class OpenCodeServer:
         self._process.wait()
         self.events.join()
 
-    def create_session(self, title: str = "A test") -> str:
+    def create_session(self, title: str = "A test", *, directory: Path | None = None) -> str:
         """Create a session and return its id. A title of its own keeps the host from asking for one."""
-        created: dict[str, str] = self._call("POST", "/session", {"title": title})
+        created: dict[str, str] = self._call("POST", "/session", {"title": title}, directory)
         return created["id"]
 
-    def prompt(self, session: str, text: str, model: str | None = None, **more: object) -> None:
+    def prompt(
+        self,
+        session: str,
+        text: str,
+        model: str | None = None,
+        *,
+        directory: Path | None = None,
+        **more: object,
+    ) -> None:
         """Hand a prompt in and return when the host accepted it. ``model`` is ``provider/model``."""
         body: dict[str, object] = {"parts": [{"type": "text", "text": text}], **more}
         if model:
             provider, _, name = model.partition("/")
             body["model"] = {"providerID": provider, "modelID": name}
-        self._call("POST", f"/session/{session}/prompt_async", body)
+        self._call("POST", f"/session/{session}/prompt_async", body, directory)
 
     def warm_up(self, provider: str) -> None:
         """Run a first turn on a provider's small model: in it the host loads its tools, for seconds.
@@ -167,8 +175,14 @@ class OpenCodeServer:
             raise AssertionError("the bridge has no Python end to kill")
         os.kill(child, signal.SIGKILL)
 
-    def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        response = self._http.request(method, path, json=body)
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        directory: Path | None = None,
+    ) -> Any:
+        response = self._http.request(method, path, json=body, headers=folder_header(directory))
         response.raise_for_status()
         return response.json() if response.content else None
 

@@ -1,10 +1,12 @@
 """A server without any plugin, looked after from outside."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.attach.real.conftest import SETTINGS, Attach, StartServer
+from tests.loopback.event_log import EventLog
 from tests.loopback.opencode_home import OpenCodeHome, ref
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.turn import PROMPT, Turn
@@ -92,11 +94,51 @@ def test_a_signal_ends_it_in_good_order(
     assert process.saying("Traceback") == []
 
 
-def test_all_folders_of_a_server_are_looked_after(
+def test_a_persons_stop_is_final(
     start_server: StartServer, attach: Attach, provider: ScriptedProvider
 ) -> None:
     server = start_server()
-    attach(server, options=("--all-directories",))
+    attach(server)
+    turn = Turn.begin(server, provider, ref("slow")).wait_for_delta("Half ")
 
-    turn = Turn.begin(server, provider, ref("limited")).wait_for_switch("Answer of a.")
-    assert turn.asked() == ["limited", "fallback-a"]
+    turn.stop()
+
+    assert turn.is_quiet(1.0)
+    assert turn.asked() == ["slow"]
+
+
+def test_all_folders_of_a_server_are_looked_after(
+    start_server: StartServer, attach: Attach, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    server = start_server()
+    attach(server, options=("--all-directories",))
+    events = EventLog(server.url, directory=tmp_path)
+    events.start()
+
+    # Each on a model of its own: one that cools is shared by all.
+    near = Turn.begin(server, provider, ref("limited"))
+    far = server.create_session(directory=tmp_path)
+    server.prompt(far, PROMPT, ref("bad-key"), directory=tmp_path)
+
+    near.wait_for_switch("Answer of a.")
+    events.wait_for_toast("success")
+    assert near.asked() == ["limited", "fallback-a"]
+    assert [request.model for request in provider.requests(session=far)] == ["bad-key", "fallback-a"]
+
+
+def test_named_folders_of_a_server_are_looked_after(
+    start_server: StartServer, attach: Attach, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    server = start_server()
+    (tmp_path / "link").symlink_to(tmp_path)
+    named = (server.home.directory, tmp_path / "link", tmp_path)
+    process = attach(server, options=tuple(word for path in named for word in ("--directory", str(path))))
+    events = EventLog(server.url, directory=tmp_path)
+    events.start()
+
+    far = server.create_session(directory=tmp_path)
+    server.prompt(far, PROMPT, ref("limited"), directory=tmp_path)
+
+    events.wait_for_toast("success")
+    assert [request.model for request in provider.requests(session=far)] == ["limited", "fallback-a"]
+    assert process.saying(": attached (")[0].endswith(f"{server.home.directory}, {tmp_path}")
