@@ -15,6 +15,7 @@ from fallback_plugin.attach.counted_calls import CountedCalls
 from fallback_plugin.attach.metrics import ServerCounts
 from fallback_plugin.attach.running import RunningSessions, end_events, status_event, turn_events
 from fallback_plugin.errors import HostCallError, SettingsError, WireError
+from fallback_plugin.events import SessionStatus
 from fallback_plugin.fallback.effects import Record
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.opencode.http_client import OpenCodeHttpClient
@@ -82,24 +83,15 @@ class AttachedFolder:
         return self._client
 
     async def start(self, tasks: TaskGroup) -> None:
-        """Read the host's config, and the first time load the plugins and keep them running in ``tasks``.
-
-        Raises:
-            HostCallError: if the server does not answer.
-        """
+        """Read the host's config, and the first time load the plugins and keep them running in ``tasks``."""
         async with self._starting:
             await self._read_host_config()
             await self._watcher.reload()
             if self._tasks is not None:
                 return
-            self._load_plugins()
-            await tasks.start(self._plugins.run)
-            self._tasks = tasks
-            await self._plugins.settings_changed(self._settings)
-            tasks.start_soon(self._watch_settings)
-            early, self._early = self._early or (), None
-            for raw in early:
-                self._publish(raw)
+            # A plugin host starts only once, so it may not be half started when the connection is lost.
+            with anyio.CancelScope(shield=True):
+                await self._start_plugins(tasks)
 
     async def stop(self) -> None:
         """Let plugins say good-bye; the folder is of no use afterwards."""
@@ -130,24 +122,22 @@ class AttachedFolder:
         Raises:
             HostCallError: if the server does not answer.
         """
-        running = await self._client.status()
-        went_on = self.running.went_on(running)
-        histories = {}
-        if self._connected_before:
-            for status in went_on:
-                histories[status.session_id] = await self._history(status.session_id)
-        # Asked once more: what was heard of since then is newer.
-        for session_id in self.running.ended(running):
-            self._tell(*end_events(session_id))
-        for status in self.running.went_on(running):
-            turn = turn_events(status.session_id, histories.get(status.session_id))
-            self._tell(*turn, status_event(status))
-        self.running.caught_up()
-        self._connected_before = True
+        try:
+            running = await self._client.status()
+            turns = await self._turns_under_way(self.running.went_on(running))
+            # Asked once more: what was heard of since then is newer.
+            for session_id in self.running.ended(running):
+                self._tell(*end_events(session_id))
+            for status in self.running.went_on(running):
+                if (turn := turns.get(status.session_id)) is not None:
+                    self._tell(*turn, status_event(status))
+            self._connected_before = True
+        finally:
+            self.running.caught_up()
 
     def put_away(self) -> None:
         """Note that the server has disposed of the folder: whatever ran in it has ended."""
-        for session_id in self.running.ended({}):
+        for session_id in self.running:
             self._tell(*end_events(session_id))
 
     async def apply(self, loaded: LoadedSettings) -> None:
@@ -168,6 +158,16 @@ class AttachedFolder:
         kept = "the last good settings stay" if self._watcher.current else "defaults are used"
         await self._show("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
 
+    async def _start_plugins(self, tasks: TaskGroup) -> None:
+        self._load_plugins()
+        await tasks.start(self._plugins.run)
+        self._tasks = tasks
+        await self._plugins.settings_changed(self._settings)
+        tasks.start_soon(self._watch_settings)
+        early, self._early = self._early or (), None
+        for raw in early:
+            self._publish(raw)
+
     async def _watch_settings(self) -> None:
         with self._watching:
             await self._watcher.run()
@@ -176,17 +176,22 @@ class AttachedFolder:
         try:
             self.host_config = await self._client.config()
         except HostCallError as error:
-            if error.status is None:
-                raise
-            logger.warning("%s: its own config does not count: %s", self._name, error)
+            logger.warning("%s: its own config was not read: %s", self._name, error)
 
-    async def _history(self, session_id: str) -> object:
-        try:
-            return await self._client.stored_messages(session_id)
-        except HostCallError as error:
-            if error.status is None:
-                raise
-            return None  # it was deleted meanwhile
+    async def _turns_under_way(self, running: list[SessionStatus]) -> dict[str, list[dict[str, Any]]]:
+        """Return the events of each session's turn; without those whose history cannot be read."""
+        turns: dict[str, list[dict[str, Any]]] = {}
+        for session_id in (status.session_id for status in running):
+            if not self._connected_before:
+                turns[session_id] = []
+                continue
+            try:
+                history = await self._client.stored_messages(session_id)
+            except HostCallError as error:
+                logger.warning("%s: what session %s does is not known: %s", self._name, session_id, error)
+            else:
+                turns[session_id] = turn_events(session_id, history)
+        return turns
 
     def _load_plugins(self) -> None:
         chosen = self._settings.plugins

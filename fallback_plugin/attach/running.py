@@ -22,6 +22,10 @@ class RunningSessions:
         """Tell whether a session runs, as far as is known."""
         return session_id in self._running
 
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the sessions that run, as far as is known."""
+        return iter(sorted(self._running))
+
     def __len__(self) -> int:
         """Return how many sessions run, as far as is known."""
         return len(self._running)

@@ -23,7 +23,7 @@ from fallback_plugin.opencode.http_client import OpenCodeHttpClient, connect
 logger = logging.getLogger(__name__)
 
 QUIET_S: Final = 3600.0
-"""Of all folders, one that was quiet for so long is let go of when another one is taken up."""
+"""Of all folders, one quiet for so long is let go of when another is taken up, and at a new connection."""
 
 REFUSED: Final = frozenset({401, 403})
 """What a server answers to a wrong password, and a proxy in front of it."""
@@ -153,9 +153,13 @@ class AttachedServer:
     ) -> None:
         async def introduce(folder: AttachedFolder) -> None:
             await folder.start(tasks)
-            await folder.catch_up()
+            try:
+                await folder.catch_up()
+            except HostCallError as error:  # trouble with one folder is no reason to leave the others
+                logger.warning("%s: %s", self._target.url, error)
 
         async with client.all_events() as events:
+            self._let_go_of_quiet_folders(tasks)
             for folder in self._folders.values():
                 folder.running.listen_anew()
                 connection.start(partial(introduce, folder))

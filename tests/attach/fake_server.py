@@ -31,6 +31,8 @@ class FakeOpenCode:
         self.refused: dict[str, int] = {}
         self.calls: list[Call] = []
         self.requests: list[str] = []
+        self.answering = asyncio.Event()  # cleared, calls wait for their answer
+        self.answering.set()
         self._port = 0
         self._streams: list[asyncio.StreamWriter] = []
         self._changed = asyncio.Condition()
@@ -127,11 +129,14 @@ class FakeOpenCode:
             directory = unquote(headers.get("x-opencode-directory", ""))
             if method != "GET":
                 self.calls.append(Call(path, directory, body))
+                await self._note(path)
+                await self.answering.wait()
             if path.endswith("/abort"):
                 await self.send(*ended(path.split("/")[2]))  # as the host does, before it answers
             status = self.refused.get(path, HTTPStatus.OK)
             writer.write(_response(HTTPStatus(status), self._answer(path, directory)))
-        await self._note(path)
+        if method == "GET":
+            await self._note(path)
         await writer.drain()
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

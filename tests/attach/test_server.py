@@ -50,6 +50,15 @@ async def host_stopping(host: HostClient):
 """
 
 
+SLOW_START: Final = """
+from fallback_plugin import HostClient, Toast, hookimpl
+
+@hookimpl
+async def host_started(host: HostClient):
+    await host.toast(Toast(title="starting", message="up"))
+"""
+
+
 class Waits:
     """Stands in for time between tries: a wait is over at once, and written down."""
 
@@ -270,6 +279,39 @@ def history(model: str, number: int = 1) -> list[dict[str, Any]]:
     return [{"info": asked, "parts": []}, {"info": step, "parts": []}]
 
 
+async def test_a_session_whose_history_cannot_be_read_is_no_harm_to_the_others(
+    settings: Path, waits: Waits, said: Said
+) -> None:
+    async with FakeOpenCode() as fake, attached(settings, waits, fake):
+        await caught_up(fake)
+        await fake.close()
+        fake.statuses = {"ses_0": {"type": "retry", **RETRY}, "ses_1": {"type": "retry", **RETRY}}
+        fake.refused["/session/ses_0/message"] = 500
+        fake.histories = {"ses_1": history("main/m")}
+        await fake.open()
+        await fake.wait_for_call("/session/ses_1/prompt_async")
+
+        assert fake.called("/session/ses_0/") == []
+    assert len(said("what session ses_0 does is not known")) == 1
+
+
+async def test_a_connection_lost_while_plugins_start_leaves_them_whole(settings: Path, waits: Waits) -> None:
+    plugins = settings.parent / "plugins"
+    await anyio.Path(plugins).mkdir()
+    await anyio.Path(plugins / "slow.py").write_text(SLOW_START)
+    await anyio.Path(settings).write_text(f'{SETTINGS}[plugins]\ndirs = ["{plugins}"]\n')
+    async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
+        fake.answering.clear()
+        await fake.wait_for_call("/tui/show-toast")
+        await fake.drop()
+        fake.answering.set()
+        await until(lambda: server.counts.attached)
+        await fake.send(*failing_turn("ses_1"))
+        await fake.wait_for_call("prompt_async")
+
+        assert [toast for toast in fake.toasts() if "starting" in toast] == ["starting: up"]
+
+
 @pytest.mark.usefixtures("drop_in")
 async def test_plugins_hear_what_went_on_while_nobody_listened(settings: Path, waits: Waits) -> None:
     async with FakeOpenCode() as fake, attached(settings, waits, fake):
@@ -429,6 +471,18 @@ async def test_a_mistake_with_one_server_leaves_the_others(
         await until(lambda: bool(said("ZeroDivisionError: a mistake")))
         await other.send(*failing_turn("ses_1"))
         await other.wait_for_call("prompt_async")
+
+
+async def test_trouble_with_one_folder_leaves_the_others(settings: Path, waits: Waits, said: Said) -> None:
+    everywhere = Folders(everywhere=True)
+    async with FakeOpenCode() as fake, attached(settings, waits, fake, folders=everywhere):
+        fake.refused["/session/status"] = 500
+        for raw in failing_turn("ses_1"):
+            await fake.send(in_folder("/one", raw))
+        await fake.wait_for_call("prompt_async")
+        await until(lambda: bool(said("GET /session/status")))
+
+    assert said(": lost: ") == []
 
 
 async def test_settings_are_taken_anew(settings: Path, waits: Waits, said: Said) -> None:
