@@ -300,13 +300,16 @@ async def test_a_connection_lost_while_plugins_start_leaves_them_whole(settings:
     await anyio.Path(plugins).mkdir()
     await anyio.Path(plugins / "slow.py").write_text(SLOW_START)
     await anyio.Path(settings).write_text(f'{SETTINGS}[plugins]\ndirs = ["{plugins}"]\n')
-    async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
+    everywhere = Folders(everywhere=True)
+    async with FakeOpenCode() as fake, attached(settings, waits, fake, folders=everywhere) as (server,):
         fake.answering.clear()
+        await fake.send(in_folder("/one", status_is("ses_1", "idle")))
         await fake.wait_for_call("/tui/show-toast")
         await fake.drop()
+        await anyio.wait_all_tasks_blocked()
         fake.answering.set()
-        await until(lambda: server.counts.attached)
-        await fake.send(*failing_turn("ses_1"))
+        await until(lambda: server.counts.reconnects == 1)
+        await fake.send(*(in_folder("/one", raw) for raw in failing_turn("ses_1")))
         await fake.wait_for_call("prompt_async")
 
         assert [toast for toast in fake.toasts() if "starting" in toast] == ["starting: up"]
