@@ -74,7 +74,7 @@ class FakeOpenCode:
             stream.write(data.encode())
             await stream.drain()
 
-    async def wait_for(self, condition: Callable[[], bool], *, within_s: float = 8) -> None:
+    async def wait_for(self, condition: Callable[[], bool], *, within_s: float = 20) -> None:
         """Wait until a condition holds; it is looked at with each request and stream."""
         async with self._changed:
             await asyncio.wait_for(self._changed.wait_for(condition), within_s)
@@ -83,7 +83,7 @@ class FakeOpenCode:
         """Return the calls whose path holds these words."""
         return [call for call in self.calls if words in call.path]
 
-    async def wait_for_call(self, words: str, *, count: int = 1, within_s: float = 8) -> Call:
+    async def wait_for_call(self, words: str, *, count: int = 1, within_s: float = 20) -> Call:
         """Wait for a call and return it."""
         await self.wait_for(lambda: len(self.called(words)) >= count, within_s=within_s)
         return self.called(words)[count - 1]

@@ -24,7 +24,7 @@ from tests.attach.fake_server import (
     user,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
 SETTINGS: Final = '[fallback]\nfallback_models = ["spare/a", "spare/b"]\n'
 SPARE: Final = {"providerID": "spare", "modelID": "a"}
@@ -130,7 +130,7 @@ async def attached(
         )
         for fake in fakes
     ]
-    with anyio.fail_after(9):
+    with anyio.fail_after(25):
         async with anyio.create_task_group() as tasks:
             for server in servers:
                 tasks.start_soon(server.run)
