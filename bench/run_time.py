@@ -1,7 +1,7 @@
 """How long `opencode run` takes when its model fails, against a run whose model never failed.
 
-All runs are whole processes of the real OpenCode, taken in turn, so that what else the machine does falls on all
-alike. Run it from the repository as ``python -m bench.run_time [rounds]``.
+All runs are whole processes of the real OpenCode, taken in turn, so that what else the machine does falls on
+all alike. Run it from the repository as ``python -m bench.run_time [rounds]``.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import cut, status, stream
 
 NATIVE_RETRIES_S: Final = 70.0
-"""What OpenCode 1.18.33 spends by itself on a model that stays rate limited, before it gives up with status 1."""
+"""What OpenCode 1.18.33 spends by itself on a model that stays rate limited; then it ends with status 1."""
 
 
 class Way(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it carries no types
 
-REAL_HOST_FOLDER: Final = "tests/opencode/real/"
+REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/")
 
 
 class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
@@ -16,4 +16,4 @@ class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base witho
 
     def _split_scope(self, nodeid: str) -> str:
         # Scopes are handed out largest first; every other test is a scope of its own.
-        return REAL_HOST_FOLDER if nodeid.startswith(REAL_HOST_FOLDER) else nodeid
+        return REAL_HOST_FOLDERS[0] if nodeid.startswith(REAL_HOST_FOLDERS) else nodeid

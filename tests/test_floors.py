@@ -21,6 +21,7 @@ FLOORS: Final = (
     ("health",),
     ("fallback",),
     ("opencode", "agent"),
+    ("attach",),
     ("cli",),
     ("__main__",),
 )

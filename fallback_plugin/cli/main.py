@@ -12,6 +12,7 @@ from fallback_plugin import __version__
 from fallback_plugin.errors import FallbackPluginError
 
 COMMANDS: Final[Mapping[str, str]] = {
+    "attach": "fallback_plugin.cli.attach:attach",
     "bridge": "fallback_plugin.cli.bridge:bridge",
     "classify": "fallback_plugin.cli.classify:classify",
     "config": "fallback_plugin.cli.config:config",

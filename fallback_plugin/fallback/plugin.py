@@ -87,6 +87,7 @@ class FallbackPlugin:
         clock: seconds since the epoch.
         health: where cooldowns and leases stand; by default what the settings name, a file or a server.
         holder: the name under which this instance takes leases.
+        on_decision: told of every decision, as it is written down.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class FallbackPlugin:
         clock: Callable[[], float] = time.time,
         health: HealthStore | None = None,
         holder: str | None = None,
+        on_decision: Callable[[Record], None] | None = None,
     ) -> None:
         self.engine = Engine(Settings())
         self._clock = clock
@@ -102,6 +104,7 @@ class FallbackPlugin:
         self._own_health = health is None
         self._health_settings: HealthSettings | None = None
         self._holder = holder or uuid4().hex
+        self._on_decision = on_decision
         self.engine.health.begin_probe = self._begin_probe
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
@@ -293,6 +296,8 @@ class FallbackPlugin:
         log.info("%s: %s (%s)", record.session_id, record.decision, record.reason)
         if self._decisions:
             self._decisions.write(record, self._clock())
+        if self._on_decision:
+            self._on_decision(record)
 
     def _claim_failure(self, claim: Claim) -> Outcome:
         if not self._claim(claim.key):

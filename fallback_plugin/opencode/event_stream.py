@@ -1,7 +1,7 @@
-"""The events of one project folder, as OpenCode streams them over HTTP."""
+"""The events of one project folder, or of all, as OpenCode streams them over HTTP."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Final
 
@@ -23,13 +23,19 @@ _HEARTBEAT: Final = "server.heartbeat"
 
 @asynccontextmanager
 async def open_events(
-    http: httpx2.AsyncClient, *, heartbeats: bool = False, silence_s: float = SILENCE_S
+    http: httpx2.AsyncClient,
+    path: str = "/event",
+    *,
+    headers: Mapping[str, str] | None = None,
+    heartbeats: bool = False,
+    silence_s: float = SILENCE_S,
 ) -> AsyncIterator[AsyncIterator[Json]]:
-    """Listen to ``GET /event``; inside the block the host is sending, and nothing is missed.
+    """Listen to ``path``; inside the block the host is sending, and nothing is missed.
 
-    Yields an iterator over raw events ``{id, type, properties}``, the first of them ``server.connected``.
-    Lines that are not such an object are left out, and so are heartbeats unless asked for. Events that came
-    before are never sent again: read the status of the sessions anew after each connection.
+    ``headers`` name the folder. Yields an iterator over raw events ``{id, type, properties}``, the first of
+    them ``server.connected``. Lines that are not such an object are left out, and so are heartbeats unless
+    asked for. Events that came before are never sent again: read the status of the sessions anew after each
+    connection.
 
     Raises:
         HostCallError: if the host refuses, or (from the iterator) when the stream ends.
@@ -39,21 +45,21 @@ async def open_events(
     async with AsyncExitStack() as stack:
         try:
             source = await stack.enter_async_context(
-                http.sse("/event", timeout=timeout, max_event_size=LARGEST_EVENT)
+                http.sse(path, headers=headers, timeout=timeout, max_event_size=LARGEST_EVENT)
             )
         except httpx2.TimeoutException:
-            raise HostCallTimeoutError("GET /event: no answer from OpenCode") from None
+            raise HostCallTimeoutError(f"GET {path}: no answer from OpenCode") from None
         except httpx2.HTTPError as error:
-            raise HostCallError(f"GET /event: {http.base_url}: {failure_text(error)}") from error
+            raise HostCallError(f"GET {path}: {http.base_url}: {failure_text(error)}") from error
         status = source.response.status_code
         if status >= FIRST_FAILURE:
-            raise HostCallError(f"GET /event: {refusal_text(status, None)} (HTTP {status})", status=status)
-        events = _read(source, silence_s, heartbeats=heartbeats)
+            raise HostCallError(f"GET {path}: {refusal_text(status, None)} (HTTP {status})", status=status)
+        events = _read(source, path, silence_s, heartbeats=heartbeats)
         yield await stack.enter_async_context(aclosing(events))
 
 
 async def _read(
-    source: httpx2.EventSource, silence_s: float, *, heartbeats: bool
+    source: httpx2.EventSource, path: str, silence_s: float, *, heartbeats: bool
 ) -> AsyncGenerator[Json, None]:
     try:
         async for event in source:
@@ -61,10 +67,10 @@ async def _read(
             if raw is not None and (heartbeats or raw.get("type") != _HEARTBEAT):
                 yield raw
     except httpx2.TimeoutException:
-        raise HostCallTimeoutError(f"GET /event: nothing came for {silence_s:g} s") from None
+        raise HostCallTimeoutError(f"GET {path}: nothing came for {silence_s:g} s") from None
     except httpx2.HTTPError as error:
-        raise HostCallError(f"GET /event: the stream broke off: {failure_text(error)}") from error
-    raise HostCallError("GET /event: the host ended the stream")
+        raise HostCallError(f"GET {path}: the stream broke off: {failure_text(error)}") from error
+    raise HostCallError(f"GET {path}: the host ended the stream")
 
 
 def _object(data: str) -> Json | None:

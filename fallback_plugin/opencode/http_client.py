@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import ip_address
+from ssl import SSLContext
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -61,12 +63,12 @@ class Health:
 async def connect(
     url: str,
     *,
-    directory: str,
+    directory: str = "",
     password: str | None = None,
     user: str = DEFAULT_USER,
     deadlines: Deadlines | None = None,
 ) -> AsyncIterator["OpenCodeHttpClient"]:
-    """Open a client for the server at ``url`` and one of its project folders.
+    """Open a client for the server at ``url`` and one of its project folders, by default the server's own.
 
     Nothing is sent before the first call. A user and password inside the URL count unless ``password`` is
     given, and are taken out of it, since URLs are logged. Proxies of the environment are used, but not for
@@ -80,8 +82,8 @@ async def connect(
     async with httpx2.AsyncClient(
         base_url=address.copy_with(username=None, password=None),
         auth=httpx2.BasicAuth(*found) if found[1] else None,
-        headers={"x-opencode-directory": _header_text(directory)},
         timeout=httpx2.Timeout(None, connect=_CONNECT_S),
+        verify=_trusted(),
         trust_env=not _is_this_machine(address.host),
     ) as http:
         yield OpenCodeHttpClient(http, directory=directory, deadlines=deadlines or Deadlines())
@@ -96,7 +98,12 @@ class OpenCodeHttpClient:
     def __init__(self, http: httpx2.AsyncClient, *, directory: str, deadlines: Deadlines) -> None:
         self._http = http
         self._directory = directory
+        self._headers = {"x-opencode-directory": _header_text(directory)} if directory else {}
         self._deadlines = deadlines
+
+    def at(self, directory: str) -> "OpenCodeHttpClient":
+        """Return a client for another folder of the server, over the same connections."""
+        return OpenCodeHttpClient(self._http, directory=directory, deadlines=self._deadlines)
 
     @property
     def kind(self) -> HostKind:
@@ -105,13 +112,25 @@ class OpenCodeHttpClient:
 
     @property
     def directory(self) -> str:
-        """The project folder whose sessions and events these are."""
+        """The project folder whose sessions and events these are; empty for the server's own."""
         return self._directory
 
     async def health(self) -> Health:
         """Ask the server whether it is well, and for its version."""
         answer = await self._object("GET", "/global/health", self._deadlines.lookup_s)
         return Health(answer.get("healthy") is True, str(answer.get("version", "")))
+
+    async def own_directory(self) -> str:
+        """Ask for the path of this folder, on the server's machine."""
+        answer = await self._object("GET", "/path", self._deadlines.boot_s)
+        directory = answer.get("directory")
+        if not isinstance(directory, str) or not directory:
+            raise HostCallError("GET /path: the answer names no folder; is this OpenCode?")
+        return directory
+
+    async def config(self) -> Json:
+        """Return the folder's configuration, as OpenCode has merged it. It may hold keys of providers."""
+        return await self._object("GET", "/config", self._deadlines.boot_s)
 
     async def create_session(
         self,
@@ -144,7 +163,11 @@ class OpenCodeHttpClient:
 
     async def messages(self, session_id: str) -> list[StoredMessage]:
         """Return the session's history, oldest first."""
-        return read_history(await self._call("GET", _path(session_id, "message"), self._deadlines.history_s))
+        return read_history(await self.stored_messages(session_id))
+
+    async def stored_messages(self, session_id: str) -> object:
+        """Return the session's history as the host stores it."""
+        return await self._call("GET", _path(session_id, "message"), self._deadlines.history_s)
 
     async def models(self) -> ModelCatalog:
         """Return the connected providers, their models, and what the host knows of these."""
@@ -186,7 +209,11 @@ class OpenCodeHttpClient:
 
     def events(self, *, heartbeats: bool = False) -> AbstractAsyncContextManager[AsyncIterator[Json]]:
         """Listen to the folder's events; see `open_events`."""
-        return open_events(self._http, heartbeats=heartbeats)
+        return open_events(self._http, headers=self._headers, heartbeats=heartbeats)
+
+    def all_events(self) -> AbstractAsyncContextManager[AsyncIterator[Json]]:
+        """Listen to the events of all folders, ``{directory, payload}`` each; see `open_events`."""
+        return open_events(self._http, "/global/event")
 
     async def _object(
         self, method: str, path: str, deadline_s: float, body: Mapping[str, Any] | None = None
@@ -203,7 +230,7 @@ class OpenCodeHttpClient:
         where = f"{method} {path}"
         try:
             with fail_after(deadline_s):
-                response = await self._http.request(method, path, json=body)
+                response = await self._http.request(method, path, json=body, headers=self._headers)
         except (TimeoutError, httpx2.TimeoutException):
             raise HostCallTimeoutError(f"{where}: no answer from OpenCode within {deadline_s:g} s") from None
         except httpx2.HTTPError as error:
@@ -225,6 +252,12 @@ def _address(url: str) -> httpx2.URL:
     if address.scheme not in {"http", "https"} or not address.host:
         raise HostCallError("the URL of a server begins with http:// or https:// and names a host")
     return address
+
+
+@cache
+def _trusted() -> SSLContext:
+    """Return whom to trust; reading that takes 50 ms, too long to do it for each of many servers."""
+    return httpx2.create_ssl_context()
 
 
 def _is_this_machine(host: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import httpx2
@@ -14,13 +15,17 @@ _SHOWN: Final = 40
 
 
 class EventLog:
-    """Read ``GET /event`` in a thread until the host ends the stream.
+    """Read ``GET /event`` of a folder, by default the host's own, in a thread until the host ends the stream.
 
     Positions count events from 0: take `position` before doing something, then look at what came since.
     """
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(
+        self, base_url: str, auth: httpx2.Auth | None = None, *, directory: Path | None = None
+    ) -> None:
         self._url: Final = f"{base_url}/event"
+        self._auth: Final = auth
+        self._headers: Final = folder_header(directory)
         self._events: list[Raw] = []
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._read, name="event-log", daemon=True)
@@ -80,7 +85,9 @@ class EventLog:
 
     def _read(self) -> None:
         try:
-            with httpx2.stream("GET", self._url, timeout=_HEARTBEAT_LIMIT_S) as response:
+            with httpx2.stream(
+                "GET", self._url, auth=self._auth, headers=self._headers, timeout=_HEARTBEAT_LIMIT_S
+            ) as response:
                 for line in response.iter_lines():
                     if line.startswith("data:"):
                         self._keep(json.loads(line.removeprefix("data:")))
@@ -92,6 +99,11 @@ class EventLog:
         with self._changed:
             self._events.append(event)
             self._changed.notify_all()
+
+
+def folder_header(directory: Path | None) -> dict[str, str]:
+    """Return the header that names a project folder; none for the host's own."""
+    return {"x-opencode-directory": str(directory)} if directory else {}
 
 
 def session_of(event: Raw) -> str | None:

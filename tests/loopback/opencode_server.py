@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from tests.loopback.event_log import EventLog, Raw
+from tests.loopback.event_log import EventLog, Raw, folder_header
 from tests.loopback.opencode_home import OpenCodeHome
 from tests.loopback.provider import SMALL_ANSWER, SMALL_MODEL
 
@@ -22,18 +22,26 @@ _STOP_LIMIT_S: Final = 10.0
 
 
 class OpenCodeServer:
-    """Run ``opencode serve`` in a prepared home, with its event stream in `events`."""
+    """Run ``opencode serve`` in a prepared home, with its event stream in `events`.
 
-    def __init__(self, binary: Path, home: OpenCodeHome) -> None:
+    ``port`` 0 is any free one. With a ``password`` the server asks for it.
+    """
+
+    def __init__(
+        self, binary: Path, home: OpenCodeHome, *, port: int = 0, password: str | None = None
+    ) -> None:
         self._binary: Final = binary
+        self._port: Final = port
+        self._password: Final = password
         self.home: Final = home
 
     def __enter__(self) -> Self:
         """Start the server; its plugins are loaded when this returns, if they load at all."""
         self._output = self.home.output_file.open("w")
         self._process = subprocess.Popen(
-            [self._binary, "serve", "--port", "0", "--hostname", "127.0.0.1"],
-            env=self.home.environment,
+            [self._binary, "serve", "--port", str(self._port), "--hostname", "127.0.0.1"],
+            env=self.home.environment
+            | ({"OPENCODE_SERVER_PASSWORD": self._password} if self._password else {}),
             cwd=self.home.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -42,8 +50,9 @@ class OpenCodeServer:
         )
         try:
             self.url = self._announced_url()
-            self._http = httpx2.Client(base_url=self.url, timeout=30)
-            self.events = EventLog(self.url)
+            auth = httpx2.BasicAuth("opencode", self._password) if self._password else None
+            self._http = httpx2.Client(base_url=self.url, timeout=30, auth=auth)
+            self.events = EventLog(self.url, auth)
             self.events.start()
             # Configuration and plugins of a folder are loaded at the first request that needs them.
             self._call("GET", "/config")
@@ -63,18 +72,37 @@ class OpenCodeServer:
         """The server's process id."""
         return self._process.pid
 
-    def create_session(self, title: str | None = "A test") -> str:
+    @property
+    def port(self) -> int:
+        """The port the server listens on."""
+        return int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        """End the server the hard way, in the middle of whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self.events.join()
+
+    def create_session(self, title: str | None = "A test", *, directory: Path | None = None) -> str:
         """Create a session and return its id. A title of its own keeps the host from asking for one."""
-        created: dict[str, str] = self._call("POST", "/session", {"title": title} if title else {})
+        created: dict[str, str] = self._call("POST", "/session", {"title": title} if title else {}, directory)
         return created["id"]
 
-    def prompt(self, session: str, text: str, model: str | None = None, **more: object) -> None:
+    def prompt(
+        self,
+        session: str,
+        text: str,
+        model: str | None = None,
+        *,
+        directory: Path | None = None,
+        **more: object,
+    ) -> None:
         """Hand a prompt in and return when the host accepted it. ``model`` is ``provider/model``."""
         body: dict[str, object] = {"parts": [{"type": "text", "text": text}], **more}
         if model:
             provider, _, name = model.partition("/")
             body["model"] = {"providerID": provider, "modelID": name}
-        self._call("POST", f"/session/{session}/prompt_async", body)
+        self._call("POST", f"/session/{session}/prompt_async", body, directory)
 
     def warm_up(self, provider: str) -> None:
         """Run a first turn on a provider's small model: in it the host loads its tools, for seconds.
@@ -147,8 +175,14 @@ class OpenCodeServer:
             raise AssertionError("the bridge has no Python end to kill")
         os.kill(child, signal.SIGKILL)
 
-    def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        response = self._http.request(method, path, json=body)
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        directory: Path | None = None,
+    ) -> Any:
+        response = self._http.request(method, path, json=body, headers=folder_header(directory))
         response.raise_for_status()
         return response.json() if response.content else None
 

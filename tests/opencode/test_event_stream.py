@@ -109,6 +109,16 @@ async def test_it_asks_for_the_events_of_its_folder_with_its_password() -> None:
     assert request["authorization"] == "Basic b3BlbmNvZGU6cA=="
 
 
+async def test_the_events_of_all_folders_come_from_another_path() -> None:
+    with serving(lambda stream: stream.send({"payload": CONNECTED})) as server:
+        async with connect(server.url) as client, client.all_events() as events:
+            assert await anext(events) == {"payload": CONNECTED}
+
+    (request,) = server.requests
+    assert request["path"] == "/global/event"
+    assert "x-opencode-directory" not in request
+
+
 async def test_an_event_arrives_while_the_stream_is_open(http: httpx2.AsyncClient) -> None:
     seen = threading.Event()
 

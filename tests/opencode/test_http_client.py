@@ -81,6 +81,15 @@ EXCHANGES: Final = {
         {"healthy": True, "version": "1.18.33"},
         Health(healthy=True, version="1.18.33"),
     ),
+    "own_directory": Exchange(
+        lambda client: client.own_directory(),
+        "GET",
+        "/path",
+        None,
+        {"home": "/home", "worktree": "/", "directory": "/project"},
+        "/project",
+    ),
+    "config": Exchange(lambda client: client.config(), "GET", "/config", None, {"agent": {}}, {"agent": {}}),
     "create_session_bare": Exchange(
         lambda client: client.create_session(),
         "POST",
@@ -137,6 +146,14 @@ EXCHANGES: Final = {
     ),
     "messages": Exchange(
         lambda client: client.messages("ses_1"), "GET", "/session/ses_1/message", None, [], []
+    ),
+    "stored_messages": Exchange(
+        lambda client: client.stored_messages("ses_1"),
+        "GET",
+        "/session/ses_1/message",
+        None,
+        [{"info": {}, "parts": []}],
+        [{"info": {}, "parts": []}],
     ),
     "models": Exchange(
         lambda client: client.models(),
@@ -233,7 +250,7 @@ def test_every_call_has_its_shape_tested() -> None:
 
     tested = {name.removesuffix("_bare").removesuffix("_full") for name in EXCHANGES}
 
-    assert public - tested == {"kind", "directory", "events", "give_up"}
+    assert public - tested == {"kind", "directory", "at", "events", "all_events", "give_up"}
 
 
 @each_exchange
@@ -414,6 +431,35 @@ async def test_a_folder_is_encoded_once(directory: str, header: str, httpx2_mock
         await client.status()
 
     assert route.calls.last.request.headers["x-opencode-directory"] == header
+
+
+async def test_without_a_folder_the_server_takes_its_own(httpx2_mock: respx.MockRouter) -> None:
+    route = httpx2_mock.route().respond(200, json={"directory": "/project"})
+
+    async with connect(URL) as client:
+        assert await client.own_directory() == "/project"
+
+    assert "x-opencode-directory" not in route.calls.last.request.headers
+
+
+async def test_one_connection_serves_several_folders(httpx2_mock: respx.MockRouter) -> None:
+    route = httpx2_mock.route().respond(200, json={})
+
+    async with connect(URL) as client:
+        for directory in ("/one", "/two"):
+            assert client.at(directory).directory == directory
+            await client.at(directory).status()
+
+    asked = [call.request.headers["x-opencode-directory"] for call in route.calls]
+    assert asked == ["/one", "/two"]
+
+
+async def test_a_server_that_names_no_folder_is_refused(httpx2_mock: respx.MockRouter) -> None:
+    httpx2_mock.route().respond(200, json={"directory": None})
+
+    async with connect(URL) as client:
+        with pytest.raises(HostCallError, match="names no folder"):
+            await client.own_directory()
 
 
 async def test_a_session_id_cannot_leave_its_path(
