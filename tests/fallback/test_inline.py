@@ -144,6 +144,9 @@ def test_nothing_is_sent_while_the_turn_is_being_replayed() -> None:
     stage = begin()
     stage.retry()
     assert failed(stage) is None
+    stage.aborted()
+    assert stage.asked == [A]
+    assert failed(stage, A, host_model=A) is None
 
 
 def test_a_closed_candidate_is_passed_over() -> None:

@@ -32,6 +32,8 @@ EVENTS: Final = "fallback/contract/test_events.py::"
 MESSAGES: Final = "fallback/contract/test_message_updates.py::"
 EXACTLY_ONCE: Final = "fallback/complaints/test_exactly_once.py::"
 CHILDREN: Final = "fallback/complaints/test_children_and_notes.py::"
+INLINE: Final = "fallback/test_inline.py::"
+SETTLING: Final = "fallback/test_settling.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -230,5 +232,54 @@ MUTANTS: Final = (
         find=" and redirect.model != model",
         replace=" and False",
         killed_by=CHAT_MESSAGE + "test_a_return_the_host_did_not_make_is_undone",
+    ),
+    Mutant(
+        wrong="a request of a turn that the person stopped is sent to the next model",
+        file="fallback/inline.py",
+        find=" or turn.cancelled:",
+        replace=":",
+        killed_by=INLINE + "test_nothing_is_sent_after_the_persons_stop",
+    ),
+    Mutant(
+        wrong="a request is answered inline while its turn is being replayed",
+        file="fallback/inline.py",
+        find="    return None if session.switch is not None else turn",
+        replace="    return turn",
+        killed_by=INLINE + "test_nothing_is_sent_while_the_turn_is_being_replayed",
+    ),
+    Mutant(
+        wrong="a request goes to a model that cannot take it as it is",
+        file="fallback/inline.py",
+        find="    return model.variant is None and any(",
+        replace="    return True or any(",
+        killed_by=INLINE + "test_a_model_out_of_reach_is_left_to_a_replay",
+    ),
+    Mutant(
+        wrong="half an answer is another model's to finish",
+        file="fallback/inline.py",
+        find='        return self.request.ending != "broken" and _reaches(self.request, plan.model)',
+        replace="        return _reaches(self.request, plan.model)",
+        killed_by=INLINE + "test_an_answer_that_has_begun_is_no_other_models_to_finish",
+    ),
+    Mutant(
+        wrong="a run of one command is stopped to be sent again",
+        file="fallback/owing.py",
+        find='    return context.host_kind == "run" and session.parent_id is None',
+        replace="    return False",
+        killed_by=SETTLING + "test_a_run_that_fails_is_neither_stopped_nor_sent_again_while_it_lasts",
+    ),
+    Mutant(
+        wrong="a run ends well with nothing said",
+        file="fallback/settling.py",
+        find='        return owe(session, turn, EMPTY, "finished")',
+        replace="        return []",
+        killed_by=SETTLING + "test_no_answer_is_no_success",
+    ),
+    Mutant(
+        wrong="a run that owes nothing any more is settled again",
+        file="fallback/settling.py",
+        find="    session.owed = None\n",
+        replace="",
+        killed_by=SETTLING + "test_a_failure_is_owed_once_whatever_the_host_still_says_of_it",
     ),
 )
