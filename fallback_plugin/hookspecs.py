@@ -93,6 +93,7 @@ class ModelAttempt:
         tried: all models this request was sent to, in order; ``model`` is the last.
         error: what came back; without words unless ``ending`` is ``refused``.
         reachable: the models that the request could be sent to as it is.
+        obstacle: why there is none, where that lies in the request itself.
     """
 
     session_id: str
@@ -104,6 +105,7 @@ class ModelAttempt:
     error: HostError
     ending: Ending = "refused"
     reachable: frozenset[ModelRef] = frozenset()
+    obstacle: str | None = None
 
 
 NextModel: TypeAlias = ModelRef | Literal["final"]

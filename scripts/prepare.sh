@@ -72,6 +72,12 @@ prepare_terminal() {
     say "tmux is missing: the tests of the terminal UI are skipped. Install it to run them."
 }
 
+# Install iproute2, with which the tests of several machines make network namespaces. Without it they are skipped.
+prepare_namespaces() {
+  command -v ip >/dev/null || system_package iproute2 ||
+    say "iproute2 is missing: the tests of several machines are skipped. Install it to run them."
+}
+
 # Install redis-server, which the tests of health on several machines start by themselves. Without it they are skipped.
 prepare_redis() {
   command -v redis-server >/dev/null || system_package redis-server ||

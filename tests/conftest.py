@@ -34,6 +34,18 @@ def opencode_binary() -> Path:
 
 
 @pytest.fixture(scope="session")
+def redis_binary() -> Path:
+    found = shutil.which("redis-server")
+    return Path(found) if found else _missing("redis-server is not installed: health on several machines")
+
+
+@pytest.fixture(scope="session")
+def iproute2() -> Path:
+    found = shutil.which("ip")
+    return Path(found) if found else _missing("iproute2 is not installed: machines are network namespaces")
+
+
+@pytest.fixture(scope="session")
 def tmux() -> Path:
     found = shutil.which("tmux")
     return Path(found) if found else _missing("tmux is not installed: the terminal UI needs a screen")

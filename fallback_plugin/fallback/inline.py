@@ -78,10 +78,11 @@ class Inline:
         if isinstance(planned, Plan) and case.reaches(planned) and context.inline(session):
             return planned.model, case.switch(planned)
         if owes(context, session):
-            return "final", owe(session, case.turn, case.failure, request.ending)
+            owed = owe(session, case.turn, case.failure, request.ending)
+            return "final", [*case.refusal(planned), *owed]
         # A silence would be reported as a stop; half an answer in a subagent be asked for without end.
         told = request.ending == "silent" or (request.ending == "broken" and session.parent_id is not None)
-        return ("final" if told else None), []
+        return ("final" if told else None), case.refusal(planned)
 
     def _beside(self, session: Session, request: ModelAttempt, failure: Failure, context: Context) -> Answer:
         """Answer a request that no turn waits for; it moves no session's model."""
@@ -125,6 +126,18 @@ class _Case:
     def reaches(self, plan: Plan) -> bool:
         """Tell whether the plan's model can answer this very request: none can that was answered in part."""
         return self.request.ending != "broken" and _reaches(self.request, plan.model)
+
+    def refusal(self, planned: Planned) -> list[Effect]:
+        """Say why the planned model does not answer this very request."""
+        if not isinstance(planned, Plan) or not self.context.inline(self.session):
+            return []
+        if self.request.ending == "broken":
+            reason = "the answer had begun"
+        elif planned.model.variant is not None:
+            reason = "a variant needs another request"
+        else:
+            reason = self.request.obstacle or "another SDK, or a provider with a login or without a known key"
+        return [Record(self.session.id, "not inline", f"{planned.model}: {reason}")]
 
     def _plan(self) -> Planned:
         """Plan the next step; of a subagent's turn, which is never replayed, past whom it cannot reach."""

@@ -238,7 +238,12 @@ class FallbackPlugin:
         return filled(result, text) if text else None
 
     def _look_up_models(self, host: HostClient) -> None:
-        host.start_soon(self._read_catalog, host)
+        host.start_soon(self._learn, host)
+
+    async def _learn(self, host: HostClient) -> None:
+        """Learn what the host offers and what is closed, beside the start and before anything has failed."""
+        await self._read_catalog(host)
+        self._read_health()
 
     async def _read_catalog(self, host: HostClient) -> None:
         """Ask what the host offers; as long as it does not say, every model may be asked."""

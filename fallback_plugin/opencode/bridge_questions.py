@@ -139,6 +139,7 @@ def _read_attempt(params: Json) -> _Arguments:
                 response_headers={str(name).lower(): str(value) for name, value in headers.items()},
             ),
             ending=_ENDINGS.get(text(failure, "ending") or "", "refused"),
+            obstacle=text(params, "obstacle"),
             reachable=frozenset(
                 ModelRef(provider, model)
                 for provider, models in names.items()

@@ -774,9 +774,12 @@ class Bridge {
 
   // Ask what a failed request is answered with: another model, its own failure but for good, or undefined.
   async nextModel(about, tried, failure, thoughts) {
-    const reachable = thoughts || about.variant ? {} : await this.#reachable(about).catch(() => ({}))
+    const obstacle = thoughts
+      ? "the request carries thoughts that its model signed"
+      : about.variant && "the request holds options of a variant"
+    const reachable = obstacle ? {} : await this.#reachable(about).catch(() => ({}))
     const { sessionID, messageID, agent, model } = about
-    const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable })
+    const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle })
     const answer = await this.ask("model.request", params, TIMES.nextModel)
     if (!answer?.model) return answer
     this.#standIns.delete(sessionID)

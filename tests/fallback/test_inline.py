@@ -125,8 +125,17 @@ def test_a_model_out_of_reach_is_left_to_a_replay() -> None:
     assert stage.asked == [A]
 
 
-def test_a_model_with_a_variant_is_out_of_reach() -> None:
-    assert failed(begin(chain=("spare/a:high", "third/b"))) is None
+def test_a_model_with_a_variant_is_out_of_reach_and_that_is_said() -> None:
+    stage = begin(chain=("spare/a:high", "third/b"))
+    assert failed(stage) is None
+    (record,) = stage.all(effects.Record)
+    assert (record.decision, record.reason) == ("not inline", "spare/a:high: a variant needs another request")
+
+
+def test_an_answer_that_had_begun_is_the_reason_to_replay() -> None:
+    stage = begin()
+    failed(stage, ending="broken")
+    assert stage.last(effects.Record).reason == "spare/a: the answer had begun"
 
 
 @pytest.mark.parametrize("switching", ["auto", "replay"])

@@ -1,22 +1,9 @@
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.health.redis_server import RedisServer
-
-
-@pytest.fixture(scope="session")
-def redis_binary() -> Path:
-    found = shutil.which("redis-server")
-    if found:
-        return Path(found)
-    reason = "redis-server is not installed: the tests of health on several machines need one"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture
