@@ -348,7 +348,8 @@ function wrapFetch() {
       ? watch.fetch(straight, input, request)
       : straight(input, request)
   }
-  globalThis.fetch = Object.assign(wrapped, straight, { [TAG]: true })
+  // What else the runtime has put on its own stays there.
+  globalThis.fetch = Object.assign(Object.setPrototypeOf(wrapped, straight), { [TAG]: true })
 }
 
 function tagOf(headers) {

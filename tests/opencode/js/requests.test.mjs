@@ -12,8 +12,10 @@ globalThis.fetch = (url, init) => {
   asked.push({ url, ...init, headers: Object.fromEntries(new Headers(init?.headers)), body: parsed(init?.body) })
   return serve(asked.length, init)
 }
+globalThis.fetch.preconnect = "kept"
 beforeEach(() => {
   asked = []
+  serve = () => new Response("fine")
 })
 
 const parsed = (body) => (typeof body === "string" ? JSON.parse(body) : body)
@@ -79,6 +81,11 @@ test("a request that is not watched goes straight on, untouched", async (t) => {
   }
   await globalThis.fetch("http://elsewhere/", init)
   assert.equal(got, init)
+})
+
+test("what the runtime has put on its fetch stays there", async (t) => {
+  await request(await watching(t, null), {}).catch(() => {})
+  assert.equal(globalThis.fetch.preconnect, "kept")
 })
 
 test("an answer is handed on piece by piece, and our header is taken off", async (t) => {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -44,20 +44,38 @@ SAME, OTHER, NONE = "same", "other", "none"
 """Agents whose next model speaks the same protocol, another one, or fails as well."""
 
 JSON: Final = ("--format", "json")
-RUNS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
-    **{f"{model}-{SAME}": (model, SAME, ()) for model in FAILURES},
-    **{f"{model}-{OTHER}": (model, OTHER, JSON) for model in TO_ANOTHER_PROTOCOL},
-    "limited-none": ("limited", NONE, ()),
-    "limited-none-json": ("limited", NONE, JSON),
-    "cut-none": ("cut", NONE, ()),
-    "well": ("well", SAME, ()),
-    "bad-request": ("bad-request", SAME, ()),
-    "asks-first": ("bad-key", "asking", ()),
-    "asks-first-auto": ("bad-key", "asking", ("--auto",)),
+DEADLINE_S: Final = 12
+
+
+class Case(NamedTuple):
+    """A run: its first model and its agent. With ``again`` it is the second of two in one home."""
+
+    model: str
+    agent: str = SAME
+    options: tuple[str, ...] = ()
+    again: bool = False
+
+
+RUNS: Final[Mapping[str, Case]] = {
+    **{f"{model}-{SAME}": Case(model) for model in FAILURES},
+    **{f"{model}-{OTHER}": Case(model, OTHER, JSON) for model in TO_ANOTHER_PROTOCOL},
+    "limited-none": Case("limited", NONE),
+    "limited-none-json": Case("limited", NONE, JSON),
+    "cut-none": Case("cut", NONE),
+    "well": Case("well"),
+    "bad-request": Case("bad-request"),
+    "asks-first": Case("bad-key", "asking"),
+    "asks-first-auto": Case("bad-key", "asking", ("--auto",)),
+    "known-to-be-closed": Case("limited", again=True),
+    "limited-stuck": Case("limited", "stuck"),
 }
 SETTINGS: Final = f"""
 [fallback]
+run_deadline = "{DEADLINE_S}s"
 fallback_models = ["{ref("fallback")}"]
+
+[agents.stuck]
+fallback_models = ["{ref("stuck")}:high"]
 
 [agents.{OTHER}]
 fallback_models = ["{ref("of-anthropic")}"]
@@ -82,7 +100,7 @@ def finished(
 ) -> Iterator[Mapping[str, Future[tuple[Finished, list[str]]]]]:
     """Carry all runs out, two at a time, each in a home and with a provider of its own."""
 
-    def one(model: str, agent: str, options: tuple[str, ...]) -> tuple[Finished, list[str]]:
+    def one(case: Case) -> tuple[Finished, list[str]]:
         replies = {
             **FAILURES,
             "well": stream("All ", "well."),
@@ -90,6 +108,7 @@ def finished(
             "fallback": stream("Answer of the ", "fallback."),
             "of-anthropic": anthropic("Answer of the fallback."),
             "none": status(401),
+            "stuck": hang_before_headers(),
         }
         with ScriptedProvider({name: [reply] for name, reply in replies.items()}) as provider:
             provider.script(
@@ -103,21 +122,25 @@ def finished(
                 provider_each([*replies, "asking"]),
                 {
                     "agent": {
-                        name: {"mode": "primary", "description": "Own chain."} for name in (OTHER, NONE)
+                        name: {"mode": "primary", "description": "Own chain."}
+                        for name in (OTHER, NONE, "stuck")
                     }
                     | {"asking": {"mode": "primary", "description": "Asks.", "permission": {"bash": "ask"}}}
                 },
                 npm={"of-of-anthropic": "@ai-sdk/anthropic"},
             )
             home.install_plugin(SETTINGS)
-            done = run(
-                opencode_binary, home, ref(model), "--agent", agent if agent != SAME else "build", *options
-            )
+            agent = "build" if case.agent == SAME else case.agent
+            before = 0
+            if case.again:
+                run(opencode_binary, home, ref(case.model), "--agent", agent)
+                before = len(provider.requests())
+            done = run(opencode_binary, home, ref(case.model), "--agent", agent, *case.options)
             tool_ran = ["tool ran"] if (home.directory / "ran").exists() else []
-            return done, [request.model for request in provider.requests()] + tool_ran
+            return done, [request.model for request in provider.requests()[before:]] + tool_ran
 
     with ThreadPoolExecutor(2) as pool:
-        yield {name: pool.submit(one, *each) for name, each in RUNS.items()}
+        yield {name: pool.submit(one, each) for name, each in RUNS.items()}
 
 
 Runs = Mapping[str, Future[tuple[Finished, list[str]]]]
@@ -147,6 +170,21 @@ def test_a_model_of_another_protocol_answers_at_the_end_of_the_run(finished: Run
     assert asked == [model, "of-anthropic"]
     assert done.lines("text")[-1]["part"]["text"] == "Answer of the fallback."
     assert done.lines("step_finish")[-1]["part"]["reason"] == "stop"
+
+
+def test_a_model_that_an_earlier_process_found_closed_is_not_asked(finished: Runs) -> None:
+    done, asked = finished["known-to-be-closed"].result()
+
+    assert (done.status, done.stdout) == (0, "Answer of the fallback.\n"), done
+    assert asked == ["fallback"]
+
+
+def test_complaint_29_a_run_that_nobody_answers_ends_at_its_deadline_and_says_so(finished: Runs) -> None:
+    done, asked = finished["limited-stuck"].result()
+
+    assert done.status == 1, done
+    assert asked == ["limited", "stuck"]
+    assert f"within {DEADLINE_S} s" in done.stderr
 
 
 def test_when_all_models_fail_the_run_says_why_and_ends_with_status_1(finished: Runs) -> None:
