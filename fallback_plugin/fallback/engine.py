@@ -30,7 +30,7 @@ from fallback_plugin.fallback.follow import (
     follow_part,
     follow_user_message,
 )
-from fallback_plugin.fallback.inline import BESIDE, Inline
+from fallback_plugin.fallback.inline import HIDDEN, Inline
 from fallback_plugin.fallback.redirect import choose_model
 from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
@@ -140,7 +140,7 @@ class Engine:
             return None, []
         session = self._sessions.setdefault(request.session_id, Session(request.session_id))
         session.last_seen = now
-        of = session.turn.agent if session.turn and request.agent in BESIDE else request.agent
+        of = session.turn.agent if session.turn and request.agent in HIDDEN else request.agent
         return self._inline.answer(session, request, self._context(session, now, agent=of))
 
     def owes(self, session_id: str) -> bool:

@@ -14,7 +14,7 @@ from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Effect, Record, Why
-from fallback_plugin.fallback.follow import begin_turn
+from fallback_plugin.fallback.follow import COMPACTION_AGENT, begin_turn
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
@@ -26,6 +26,9 @@ from fallback_plugin.settings import FailureKind
 
 BESIDE: Final = frozenset({"title", "summary"})
 """Agents that work beside a turn, on requests of their own that nobody waits for."""
+
+HIDDEN: Final = BESIDE | {COMPACTION_AGENT}
+"""Agents of the host's own; their chain is that of the turn they work for."""
 
 _UNSAID: Final[Mapping[Ending, FailureKind]] = {
     "empty": "empty_response",
@@ -54,7 +57,7 @@ class Inline:
             return self._beside(session, request, failure, context)
         turn = _turn(session, request, context)
         owing = owes(context, session)
-        if turn is None or not context.chain or not (context.inline(session) or owing):
+        if turn is None or not context.chain or not (_wanted(session, request, context) or owing):
             return NOTHING
         attempt = turn.attempt
         if attempt.failed:
@@ -75,7 +78,7 @@ class Inline:
         planned = case.next()
         if planned is None:
             return NOTHING
-        if isinstance(planned, Plan) and case.reaches(planned) and context.inline(session):
+        if isinstance(planned, Plan) and case.reaches(planned) and _wanted(session, request, context):
             return planned.model, case.switch(planned)
         if owes(context, session):
             owed = owe(session, case.turn, case.failure, request.ending)
@@ -129,7 +132,7 @@ class _Case:
 
     def refusal(self, planned: Planned) -> list[Effect]:
         """Say why the planned model does not answer this very request."""
-        if not isinstance(planned, Plan) or not self.context.inline(self.session):
+        if not isinstance(planned, Plan) or not _wanted(self.session, self.request, self.context):
             return []
         if self.request.ending == "broken":
             reason = "the answer had begun"
@@ -179,6 +182,12 @@ class _Case:
             *context.toast(session, said),
             *context.first_token_timer(session, attempt),
         ]
+
+
+def _wanted(session: Session, request: ModelAttempt, context: Context) -> bool:
+    """Tell whether a request is to be answered inline; a compaction's always where that is allowed at all."""
+    compacting = request.agent == COMPACTION_AGENT and context.settings.fallback.switching != "replay"
+    return compacting or context.inline(session)
 
 
 def failure_of(request: ModelAttempt, context: Context) -> Failure:

@@ -108,6 +108,13 @@ class Bridge:
         await tasks.start(self._plugins.run)
         self._started = True
         await self._plugins.settings_changed(self._settings)
+        self._subscribe()
+        # What is here by now stays: looking through all of it for garbage would hold answers up by 50 ms.
+        gc.freeze()
+        gc.enable()
+        tasks.start_soon(self._watcher.run)
+
+    def _subscribe(self) -> None:
         wanted = self._plugins.subscriptions
         self._peer.notify(
             "subscribe",
@@ -115,12 +122,9 @@ class Bridge:
                 "events": sorted(wanted.events),
                 "questions": questions_for(wanted.questions),
                 "sampled": dict(wanted.sampled),
+                "switching": self._settings.fallback.switching,
             },
         )
-        # What is here by now stays: looking through all of it for garbage would hold answers up by 50 ms.
-        gc.freeze()
-        gc.enable()
-        tasks.start_soon(self._watcher.run)
 
     @property
     def _running(self) -> TaskGroup:
@@ -173,6 +177,8 @@ class Bridge:
             logger.warning("[plugins] changed: restart OpenCode to load or block plugins")
         if before.log != self._settings.log:
             self._configure_log()
+        if before.fallback.switching != self._settings.fallback.switching:
+            self._subscribe()
         logger.info("settings changed")
         await self._plugins.settings_changed(self._settings)
 

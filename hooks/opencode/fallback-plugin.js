@@ -327,6 +327,7 @@ const PROTOCOLS = {
 }
 
 const TAG = "x-fallback-plugin"
+const BESIDE = new Set(["title", "summary", "compaction"]) // agents whose requests no person's turn is stopped for
 const HEADERS_OF_A_PROVIDER = ["authorization", "x-api-key", "x-goog-api-key", "api-key"]
 
 // The process's own `fetch`, wrapped once for all instances: a request whose header names a watch goes through
@@ -344,9 +345,8 @@ function wrapFetch() {
     const headers = new Headers(init.headers)
     headers.delete(TAG)
     const request = { ...init, headers }
-    return watch && typeof input === "string" && typeof init.body === "string"
-      ? watch.fetch(straight, input, request)
-      : straight(input, request)
+    const watched = watch?.answers(headers) && typeof input === "string" && typeof init.body === "string"
+    return watched ? watch.fetch(straight, input, request) : straight(input, request)
   }
   // What else the runtime has put on its own stays there.
   globalThis.fetch = Object.assign(Object.setPrototypeOf(wrapped, straight), { [TAG]: true })
@@ -372,6 +372,10 @@ class Watch {
     this.agent = about.agent
     this.#about = about
     this.#protocol = PROTOCOLS[about.npm]
+  }
+
+  answers(headers) {
+    return this.bridge.answersFor(this.agent, headers)
   }
 
   // Leave a model that says nothing. False if it has spoken, or is not being asked.
@@ -600,6 +604,7 @@ class Bridge {
   #deaths = 0
   #saidDeath = false
   #events = new Set()
+  #switching = "auto" // which requests Python answers for
   #sampled = new Map() // type -> one in so many milliseconds will do
   #passed = new Map() // type and session -> when the last one was sent
   #questions = new Set()
@@ -744,6 +749,12 @@ class Bridge {
     WATCHES.set(tag, new Watch(this, about))
     if (WATCHES.size > LIMITS.unusedTags) WATCHES.delete(WATCHES.keys().next().value)
     return tag
+  }
+
+  // Whether Python would answer for a request; asking costs the turn a moment that a replay has no use for.
+  answersFor(agent, headers) {
+    const byDefault = this.#switching === "auto" && (headers.has("x-parent-session-id") || BESIDE.has(agent))
+    return HOST_KIND === "run" || this.#switching === "inline" || byDefault
   }
 
   // Take in that a request is being made; call what is returned when there is something of its answer.
@@ -894,6 +905,7 @@ class Bridge {
     if (this.#phase !== "loading" && this.#phase !== "ready") return
     this.#events = new Set(Array.isArray(params?.events) ? params.events : [])
     this.#questions = new Set(Array.isArray(params?.questions) ? params.questions : [])
+    this.#switching = params?.switching ?? "auto"
     const sampled = isObject(params?.sampled) ? Object.entries(params.sampled) : []
     this.#sampled = new Map(sampled.map(([type, seconds]) => [type, seconds * 1000]))
     this.#passed.clear()

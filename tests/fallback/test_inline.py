@@ -221,6 +221,14 @@ class TestChildren:
         return stage
 
 
+@pytest.mark.parametrize(("switching", "answer"), [("auto", A), ("replay", None)])
+def test_a_compaction_is_answered_inline_by_default(switching: str, answer: ModelRef | None) -> None:
+    stage = Stage(Engine(settings(switching=switching)))
+    stage.user()
+    stage.answer("msg_2", agent="compaction", mode="compaction")
+    assert failed(stage, agent="compaction") == answer
+
+
 class TestTitles:
     def test_a_title_is_answered_by_a_model_of_the_turns_chain_and_moves_nothing(self) -> None:
         stage = begin("auto")

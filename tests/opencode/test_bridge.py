@@ -89,6 +89,7 @@ def test_the_handshake_comes_first_and_the_subscriptions_follow(bridge: BridgePr
         "events": ["message.part.updated", "session.idle"],
         "questions": ["chat.message"],
         "sampled": {},
+        "switching": "auto",
     }
 
 
@@ -188,6 +189,12 @@ def test_a_changed_file_takes_effect_while_running(bridge: BridgeProcess, home: 
     assert bridge.toast() == "attempts 3 []"
 
 
+def test_the_host_is_told_when_another_way_to_switch_is_set(bridge: BridgeProcess, home: Path) -> None:
+    ready(bridge)
+    write_user_file(home, '[fallback]\nswitching = "inline"\n')
+    assert bridge.until("subscribe")["params"]["switching"] == "inline"
+
+
 def test_a_broken_file_is_said_and_the_last_good_settings_stay(bridge: BridgeProcess, home: Path) -> None:
     write_user_file(home, "[fallback]\nmax_attempts = 3\n")
     bridge.greet()
@@ -207,7 +214,7 @@ def test_a_file_that_is_broken_from_the_start_is_said_and_does_not_stop_the_brid
     subscribed = bridge.until("subscribe")["params"]
     assert "fallback.toml:1:" in broken
     assert "defaults are used" in broken
-    assert subscribed == {"events": [], "questions": [], "sampled": {}}, (
+    assert subscribed == {"events": [], "questions": [], "sampled": {}, "switching": "auto"}, (
         "FALLBACK_PLUGIN_BLOCK counts all the same"
     )
 

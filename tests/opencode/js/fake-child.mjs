@@ -5,10 +5,10 @@
 import { createInterface } from "node:readline"
 
 const plan = JSON.parse(process.env.FAKE_CHILD ?? "{}")
-const { protocol = 1, events = [], questions = [], sampled = {}, answers = {}, readyOn = "start", dieOn = null, calls = [] } = plan
+const { protocol = 1, events = [], questions = [], sampled = {}, answers = {}, switching, readyOn = "start", dieOn = null, calls = [] } = plan
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
 const subscribe = () => {
-  send({ method: "subscribe", params: { events, questions, sampled } })
+  send({ method: "subscribe", params: { events, questions, sampled, switching } })
   calls.forEach((params, index) => send({ id: `call-${index}`, method: "host/call", params }))
 }
 

@@ -50,7 +50,7 @@ const refused = (status, text = `{"error":{"message":"no"}}`) =>
 const to = (providerID, modelID) => ({ model: { providerID, modelID } })
 
 async function watching(t, answers, more = {}, host = client) {
-  const plan = { questions: ["model.request", "chat.message"], answers: { "hook/model.request": answers }, ...more }
+  const plan = { switching: "inline", questions: ["model.request", "chat.message"], answers: { "hook/model.request": answers }, ...more }
   const bridge = await start(plan, { client: host })
   t.after(bridge.hooks.dispose)
   await bridge.event("session.created", { sessionID: "ses_1" })
@@ -60,11 +60,11 @@ async function watching(t, answers, more = {}, host = client) {
 }
 
 // Make a request as the host's SDKs do, under the header that the bridge asks for.
-async function request(bridge, { body = {}, signal, npm = COMPATIBLE, ...about } = {}) {
+async function request(bridge, { body = {}, signal, npm = COMPATIBLE, parent, ...about } = {}) {
   const output = { headers: {} }
   const input = { sessionID: "ses_1", agent: "build", model: { ...model("first", npm), providerID: "p" }, message: { id: "msg_1" }, ...about }
   await bridge.hooks["chat.headers"](input, output)
-  const headers = { authorization: "Bearer key-of-p", "content-type": "application/json", ...output.headers }
+  const headers = { authorization: "Bearer key-of-p", "content-type": "application/json", ...(parent && { "x-parent-session-id": parent }), ...output.headers }
   const sent = JSON.stringify({ model: "first", messages: [], ...body })
   return globalThis.fetch("http://p/v1/chat/completions", { method: "POST", headers, body: sent, signal })
 }
@@ -248,6 +248,22 @@ test("a body of another shape is sent as it is, and to nobody else", async (t) =
   await request(bridge, { body: { messages: 7 } })
   assert.deepEqual(questions(bridge)[0].reachable, {})
 })
+
+for (const [switching, about, is] of [
+  ["auto", {}, "left alone"],
+  ["auto", { parent: "ses_0" }, "asked about"],
+  ["auto", { agent: "title" }, "asked about"],
+  ["auto", { agent: "compaction" }, "asked about"],
+  ["replay", { parent: "ses_0" }, "left alone"],
+  ["inline", {}, "asked about"],
+])
+  test(`with "${switching}" a request of ${JSON.stringify(about)} that fails is ${is}`, async (t) => {
+    const bridge = await watching(t, null, { switching })
+    serve = () => refused(429)
+    assert.equal((await request(bridge, about)).status, 429)
+    assert.equal(questions(bridge).length, is === "asked about" ? 1 : 0)
+    assert.equal("x-fallback-plugin" in asked[0].headers, false)
+  })
 
 test("an SDK that was not measured is not watched", async (t) => {
   const bridge = await watching(t, to("p", "second"))
