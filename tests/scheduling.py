@@ -4,11 +4,14 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it carries no types
 
+RUNS: Final = "tests/opencode/real/test_run.py"
+"""Whole processes that end by themselves: they wait for nothing of the other tests, and these not for them."""
+
 REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/")
 
 
 class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
-    """Keep all tests of the real host on one worker, one after the other, and begin with them.
+    """Keep the tests of real servers on one worker, one after the other, and begin with them.
 
     Their time is the host's, not the processor's, so the other workers do the rest meanwhile. The mark
     `xdist_group` would say the same, but xdist 3.8 cannot act on it under pytest 9.2.
@@ -16,4 +19,6 @@ class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base witho
 
     def _split_scope(self, nodeid: str) -> str:
         # Scopes are handed out largest first; every other test is a scope of its own.
+        if nodeid.startswith(RUNS):
+            return RUNS
         return REAL_HOST_FOLDERS[0] if nodeid.startswith(REAL_HOST_FOLDERS) else nodeid

@@ -22,7 +22,7 @@ from tests.loopback.reply import (
     tool_call,
 )
 
-# Twenty starts of the whole host, two at a time: the first test waits for some of them.
+# Twenty starts of the whole host, one after the other: a test may have to wait for those before its own.
 pytestmark = [pytest.mark.real_host, pytest.mark.timeout(400)]
 
 FAILURES: Final[Mapping[str, Reply]] = {
@@ -98,7 +98,7 @@ stall_timeout = "1s"
 def finished(
     tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path
 ) -> Iterator[Mapping[str, Future[tuple[Finished, list[str]]]]]:
-    """Carry all runs out, two at a time, each in a home and with a provider of its own."""
+    """Carry all runs out, each in a home and with a provider of its own."""
 
     def one(case: Case) -> tuple[Finished, list[str]]:
         replies = {
@@ -139,7 +139,7 @@ def finished(
             tool_ran = ["tool ran"] if (home.directory / "ran").exists() else []
             return done, [request.model for request in provider.requests()[before:]] + tool_ran
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(1) as pool:
         yield {name: pool.submit(one, each) for name, each in RUNS.items()}
 
 
