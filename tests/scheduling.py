@@ -5,7 +5,7 @@ from typing import Final
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it carries no types
 
 RUNS: Final = "tests/opencode/real/test_run.py"
-"""Whole processes that end by themselves: they wait for nothing of the other tests, and these not for them."""
+"""Whole processes that end by themselves; they and the other tests have nothing in common."""
 
 REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/")
 

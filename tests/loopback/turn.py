@@ -92,6 +92,14 @@ class Turn:
             if message["info"]["role"] == "user"
         ]
 
+    def authors(self) -> list[str]:
+        """Return the models that the transcript names as authors of its answers."""
+        return [
+            message["info"]["modelID"]
+            for message in self.server.messages(self.session)
+            if message["info"]["role"] == "assistant"
+        ]
+
     def toasts(self, mention: str = "") -> list[Raw]:
         """Return the toasts since the turn began; ``mention`` tells its own from those of other sessions."""
         return [toast for toast in self.server.events.toasts(self.began) if mention in toast["message"]]

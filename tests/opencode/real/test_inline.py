@@ -102,15 +102,6 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     )
 
 
-def authors(turn: Turn) -> list[str]:
-    """Return the models that the transcript names as authors of its answers."""
-    return [
-        message["info"]["modelID"]
-        for message in turn.server.messages(turn.session)
-        if message["info"]["role"] == "assistant"
-    ]
-
-
 def retried(turn: Turn) -> list[Raw]:
     """Return the host's waits to ask a model again."""
     return [
@@ -134,7 +125,7 @@ def test_each_sdk_takes_the_answer_of_another_model_and_of_another_provider(
     assert "key-of-of" not in json.dumps(dict(turn.requests()[-1].headers))
     assert not any(name.startswith("x-fallback") for request in turn.requests() for name in request.headers)
     assert retried(turn) == []
-    assert authors(turn) == [f"first-{sdk}"]
+    assert turn.authors() == [f"first-{sdk}"]
     assert turn.user_texts() == [[PROMPT]]
 
 
@@ -151,7 +142,7 @@ def test_a_provider_with_a_login_is_asked_by_the_host_itself(begin: BeginTurn) -
 
     assert turn.asked() == ["before-login", "third-login"]
     assert turn.requests()[-1].headers["authorization"] == "Bearer of-the-login"
-    assert authors(turn)[-1] == "third-login"
+    assert turn.authors()[-1] == "third-login"
 
 
 def test_complaint_54_thoughts_that_a_model_signed_are_not_sent_to_another(begin: BeginTurn) -> None:
@@ -163,7 +154,7 @@ def test_complaint_54_thoughts_that_a_model_signed_are_not_sent_to_another(begin
     failed, answered = turn.requests()
     assert "signed-by-the-first-model" in json.dumps(failed.body)
     assert "signed-by-the-first-model" not in json.dumps(answered.body)
-    assert authors(turn)[-1] == "after-thoughts"
+    assert turn.authors()[-1] == "after-thoughts"
 
 
 def test_a_subagent_goes_on_and_its_parent_gets_the_answer(

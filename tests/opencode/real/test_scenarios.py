@@ -173,6 +173,12 @@ def assert_saved(turn: Turn, asked: list[str]) -> None:
     assert turn.asked() == asked
     assert turn.user_texts() == [[PROMPT]]
     assert turn.said() == ["warning"] * (len(asked) - 1) + ["success"]
+    # An answer inline stands under the name of the model that the host asked.
+    assert turn.authors()[-1] == (asked[0] if is_inline(turn) else asked[-1])
+
+
+def is_inline(turn: Turn) -> bool:
+    return 'switching = "inline"' in turn.server.home.settings_file.read_text()
 
 
 def test_scenario_01_rate_limited(begin: BeginTurn) -> None:
@@ -225,6 +231,8 @@ def test_scenario_08_stream_cut_without_a_finish_reason(begin: BeginTurn) -> Non
     assert [model for model in turn.asked() if model != "cut"] == ["fallback-a"]
     assert turn.user_texts() == [[PROMPT]]
     assert turn.said() == ["warning", "success"]
+    # Its answer had begun: that is replayed whatever is set.
+    assert turn.authors() == ["fallback-a"]
 
 
 def test_scenario_09_no_byte_at_all(begin: BeginTurn) -> None:
