@@ -60,7 +60,13 @@ def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
             *(f"  passed over: {each['model']}: {_obstacle(each)}" for each in why["passed_over"]),
             f"  taken:       {why['taken'] or 'nothing: no candidate was left'}",
         ]
-    return [*lines, *(f"  then {_clock(d['at'])}:  {d['decision']} ({d['reason']})" for d in rest)]
+    return [*lines, *map(_later, rest)]
+
+
+def _later(decision: Mapping[str, Any]) -> str:
+    if decision["decision"] == "not inline":
+        return f"  not inline:  {decision['reason']}"
+    return f"  then {_clock(decision['at'])}:  {decision['decision']} ({decision['reason']})"
 
 
 def _headline(first: Mapping[str, Any], why: Mapping[str, Any]) -> str:

@@ -22,6 +22,9 @@ LATEST_S: Final = 1e11
 BEGINNINGS: Final = frozenset({"switch", "retry", "exhausted"})
 """Decisions that answer a failure; what follows one in its session is how that ended."""
 
+NOT_INLINE: Final = "not inline"
+"""Comes before the beginning of the replay it leads to, and belongs to that."""
+
 
 def beside(health_file: Path) -> Path:
     """Return where decisions are kept: in the folder of the health file."""
@@ -100,11 +103,15 @@ def last_answers(
     if session is None:
         session = next((d["session"] for d in reversed(decisions) if d.get("decision") in BEGINNINGS), None)
     answers: list[list[Mapping[str, Any]]] = []
+    before: list[Mapping[str, Any]] = []
     for decision in decisions:
         if decision["session"] != session:
             continue
         if decision.get("decision") in BEGINNINGS:
-            answers.append([decision])
+            answers.append([decision, *before])
+            before = []
+        elif decision.get("decision") == NOT_INLINE:
+            before.append(decision)
         elif answers:
             answers[-1].append(decision)
     return answers

@@ -63,6 +63,12 @@ def test_the_last_switch_is_explained(log: DecisionLog) -> None:
     assert "ses_0" not in result.stdout
 
 
+def test_why_a_request_was_not_answered_inline_is_told(log: DecisionLog) -> None:
+    log.write(Record("ses_1", "not inline", "spare/a: the answer had begun"), 1.0)
+    log.write(switch(), 2.0)
+    assert "  not inline:  spare/a: the answer had begun" in run("explain").stdout.splitlines()
+
+
 def test_every_answer_of_a_session_may_be_asked_for(log: DecisionLog) -> None:
     log.write(switch(), 1.0)
     log.write(Record("ses_1", "retry", "why", switch().why), 2.0)

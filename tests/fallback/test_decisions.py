@@ -39,6 +39,13 @@ def switched(session: str = "ses_1", *rest: str) -> list[Record]:
     return [Record(session, "switch", "why", WHY), *(Record(session, word, "so") for word in rest)]
 
 
+def test_why_a_request_was_not_answered_inline_belongs_to_the_replay_it_led_to(log: DecisionLog) -> None:
+    for record in (Record("ses_1", "not inline", "the answer had begun"), *switched("ses_1", "switched")):
+        log.write(record, 1_000.0)
+    (answer,) = last_answers(list(read_decisions(log.file)), "ses_1")
+    assert [each["decision"] for each in answer] == ["switch", "not inline", "switched"]
+
+
 def test_a_decision_is_read_as_it_was_written(log: DecisionLog) -> None:
     log.write(switched()[0], 1_000.0)
     assert list(read_decisions(log.file)) == [
