@@ -26,9 +26,11 @@ from fallback_plugin.fallback.effects import (
     DeleteMessage,
     Done,
     Effect,
+    Failed,
     Fetched,
     FetchMessages,
     FetchSession,
+    GiveUp,
     Outcome,
     Prompt,
     Record,
@@ -178,7 +180,7 @@ class _Player:
                 self._look()
                 yield from self._take(self.engine.finished(effect, outcome, self.now))
 
-    def _outcome(self, effect: Effect) -> Outcome | None:
+    def _outcome(self, effect: Effect) -> Outcome | None:  # noqa: C901 -- a table of effects
         """Carry an effect out; None if the engine does not wait for what comes of it."""
         match effect:
             case Claim():
@@ -189,6 +191,8 @@ class _Player:
                 return Done()
             case Abort() | Revert() | DeleteMessage():
                 return Done()
+            case GiveUp():
+                return Failed("a recording holds no requests", 404)
             case FetchSession():
                 return Fetched()
             case FetchMessages():
@@ -263,6 +267,8 @@ class _Player:
     def _words(self, effect: Effect) -> str:
         """Put an effect into words; what only prepares another one is left out."""
         match effect:
+            case GiveUp():
+                words = f"leave the request ({effect.evidence})"
             case Abort():
                 words = "stop the run"
             case Prompt():

@@ -101,6 +101,12 @@ def test_timers_run_by_the_recordings_clock() -> None:
     assert 10 <= stopped <= 10.5
 
 
+def test_a_silence_that_would_be_ended_inline_is_told_and_replayed() -> None:
+    told = played(recording("hang"), switching="inline", first_token_timeout=2)
+    assert "leave the request (no first token)" in told.effects
+    assert told.runs == ["run the turn in place on spare/a"]
+
+
 def test_each_trace_of_a_file_is_played_by_itself() -> None:
     told = played(OPENCODE / "host_traces.jsonl")
     stopped = {step.trace for step in told.steps if step.effect == "stop the run"}
