@@ -62,9 +62,9 @@ def main() -> int:
     bare = median(seconds_each(least, errors) for _ in range(rounds))
     worst = median(seconds_each(lambda error: classify(error, NOW), long_text) for _ in range(rounds))
     print(f"{len(errors)} errors of the corpus, medians of {rounds} rounds")
-    print(f"a classification {1e6 * ours:8.1f} us, {1 / ours:9,.0f} a second")
+    print(f"a classification {1e6 * ours:8.1f} us, {1 / ours:9,.0f} a second; budget {BUDGET_US:,.0f} us")
     print(f"the least        {1e6 * bare:8.1f} us, {1 / bare:9,.0f} a second; ratio {ours / bare:.1f}")
-    print(f"the longest text {1e6 * worst:8.1f} us, no rule matches; budget {BUDGET_US:,.0f} us")
+    print(f"the longest text {1e6 * worst:8.1f} us, no rule matches")
     return int(ours > BUDGET_US / 1e6)
 
 
