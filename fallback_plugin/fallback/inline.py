@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fallback_plugin.events import UserMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Effect, Record, Why
-from fallback_plugin.fallback.follow import COMPACTION_AGENT, begin_turn
+from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
@@ -55,7 +54,7 @@ class Inline:
         failure = failure_of(request, context)
         if request.agent in BESIDE:
             return self._beside(session, request, failure, context)
-        turn = _turn(session, request, context)
+        turn = _turn(session, request)
         owing = owes(context, session)
         if turn is None or not context.chain or not (_wanted(session, request, context) or owing):
             return NOTHING
@@ -63,9 +62,11 @@ class Inline:
         if attempt.failed:
             return ("final" if owing else None), []
         if not same_model(attempt.model, request.model):
-            # The host asks by the name it knows; the turn has left that model.
-            stands_in = same_model(attempt.shown, request.host_model) and attempt.model not in request.tried
-            return (attempt.model, []) if stands_in else NOTHING
+            if any(same_model(each.model, request.model) for each in turn.attempts):
+                return _in_its_place(attempt, request), []
+            # Nobody here had moved the turn on to it: that process of ours is gone.
+            attempt.failed = True
+            attempt = _take_over(session, turn, attempt, request.model, context.now)
         if session.state is None:
             session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
         session.state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
@@ -190,6 +191,13 @@ def _wanted(session: Session, request: ModelAttempt, context: Context) -> bool:
     return compacting or context.inline(session)
 
 
+def _in_its_place(attempt: Attempt, request: ModelAttempt) -> ModelRef | None:
+    """Return the model a turn has moved on to, for a request that was sent to the one it has left."""
+    named = same_model(attempt.shown, request.host_model)
+    stands_in = named and attempt.model not in request.tried and _reaches(request, attempt.model)
+    return attempt.model if stands_in else None
+
+
 def failure_of(request: ModelAttempt, context: Context) -> Failure:
     """Return what a request failed of."""
     kind = _UNSAID.get(request.ending)
@@ -199,17 +207,12 @@ def failure_of(request: ModelAttempt, context: Context) -> Failure:
     return classify(request.error, context.now, rules=rules, provider=request.model.provider)
 
 
-def _turn(session: Session, request: ModelAttempt, context: Context) -> Turn | None:
-    """Return the turn that a request is of, None if it is over, stopped, or being switched already."""
-    if session.turn is None and session.unseen is None:
-        user = UserMessage(
-            id=request.message_id,
-            session_id=session.id,
-            model=request.host_model,
-            created_at=context.now,
-            agent=request.agent,
-        )
-        begin_turn(session, user, context.now)
+def _turn(session: Session, request: ModelAttempt) -> Turn | None:
+    """Return the turn that a request is of, None if it is over, stopped, or being switched already.
+
+    One that nobody here saw begin is left to a replay, which reads the history first: a message may wait
+    behind it.
+    """
     turn = session.turn
     if turn is None or turn.message_id != request.message_id or turn.cancelled:
         return None

@@ -93,6 +93,12 @@ def test_a_request_sent_to_a_model_the_turn_has_left_goes_to_the_one_it_is_on() 
     assert len(stage.toasts) == 1
 
 
+def test_a_request_that_a_process_before_this_one_had_moved_on_is_followed() -> None:
+    stage = begin()
+    assert failed(stage, A, reachable=frozenset({PRIMARY, B})) == B
+    assert failed(stage, A, B, reachable=frozenset({PRIMARY, B})) is None
+
+
 def test_the_next_prompt_stays_on_the_model_that_answered() -> None:
     stage = begin()
     failed(stage)
@@ -187,11 +193,11 @@ def test_at_most_max_attempts_models_are_taken() -> None:
     assert [failed(stage), failed(stage, PRIMARY, A)] == [A, None]
 
 
-def test_a_turn_whose_beginning_was_not_seen_is_answered_all_the_same() -> None:
+def test_a_turn_whose_beginning_was_not_seen_is_replayed_by_its_history() -> None:
     stage = Stage(Engine(settings(switching="inline")))
-    assert failed(stage) == A
-    stage.user()
-    assert stage.engine.session("ses_1") is not None
+    assert failed(stage) is None
+    stage.retry()
+    assert len(stage.all(effects.FetchMessages)) == 1
 
 
 def test_a_message_that_waits_behind_the_turn_moves_nothing() -> None:
