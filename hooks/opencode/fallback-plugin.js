@@ -30,7 +30,8 @@ const TIMES = {
   toolResult: 120_000,
   nextModel: 1_000,
   settling: 3_600_000, // Python's own deadline is a person's setting
-  coldStart: 2_000, // a question waits for a child that is still starting, at most this long after its start
+  // A question waits for a child that is still starting, at most this long after its start; a job has time.
+  coldStart: hostKind(process.argv) === "run" ? 10_000 : 2_000,
   start: 30_000, // a child not ready by then counts as dead
   firstRestart: 500,
   longestRestart: 30_000,
