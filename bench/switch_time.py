@@ -3,6 +3,7 @@
 Ours replays and, on a server of its own, answers inline; all run in the real OpenCode, in turn, on the same
 machine at the same time. Some failures send a plugin no sign to act on, so the bare probe never switches;
 ours is then held against the probe's time for a 429. An answer that has begun is replayed inline or not.
+Inline is held against a probe that sends a refused request again without asking anybody.
 Run it from the repository as ``python -m bench.switch_time [turns]``.
 """
 
@@ -22,9 +23,11 @@ from tests.loopback.reply import Close, Data, Head, Pause, Reply, cut, error_obj
 
 BUDGET: Final = 1.5
 INLINE_BUDGET_MS: Final = 30.0
+AT_ONCE_BUDGET: Final = 2.0
 WARM_UP_TURNS: Final = 2
 LIMIT_S: Final = 10.0
 PROBE: Final = Path(__file__).with_name("bare_probe.js")
+INLINE_PROBE: Final = Path(__file__).with_name("bare_inline_probe.js")
 # Nothing cools by itself, so that one fallback serves any number of turns.
 SETTINGS: Final = """
 [fallback]
@@ -41,19 +44,25 @@ class Kind:
     """One kind of failure. ``name`` begins the names of its models, one a turn, since a failed one may cool.
 
     ``failing`` is the model whose failure is measured, None for the primary, and ``saved_by`` the one that
-    answers. ``has_sign`` says whether the host shows the failure as a retry or an error, ``begun`` whether
-    the failing answer has. A ``distant`` one takes as long to fail as one over a network does at least: a
-    failure that comes at once finds the host's own thread still at work on the beginning of the turn.
+    answers. ``has_sign`` says whether the host shows the failure as a retry or an error, ``is_refused``
+    whether it is a status, ``begun`` whether the failing answer has. A ``distant`` one takes as long to fail
+    as one over a network does at least: a failure that comes at once finds the host's own thread still at
+    work on the beginning of the turn.
     """
 
     name: str
     reply: Reply
     has_sign: bool = True
+    is_refused: bool = True
     begun: bool = False
     distant: bool = False
     failing: str | None = None
     saved_by: str = "fallback-a"
     agent: str = "build"
+
+    def is_tried_by(self, plugin: str) -> bool:
+        """Tell whether a plugin can do anything about it."""
+        return {"bare": self.has_sign, "bare inline": self.is_refused}.get(plugin, True)
 
     def model(self, turn: int) -> str:
         """Return the primary of a turn."""
@@ -68,12 +77,13 @@ KINDS: Final = (
     Kind("401", status(401)),
     Kind("402", status(402)),
     Kind("404", status(404)),
-    Kind("error-in-stream", error_object()),
+    Kind("error-in-stream", error_object(), is_refused=False),
     Kind("429-twice", status(429), failing="fails-as-well", saved_by="fallback-b", agent="plan"),
-    Kind("cut-stream", cut("Half an "), has_sign=False, begun=True),
-    Kind("empty-stop", stream(), has_sign=False),
-    Kind("done-only", (Head(), Data("[DONE]"), Close()), has_sign=False),
+    Kind("cut-stream", cut("Half an "), has_sign=False, is_refused=False, begun=True),
+    Kind("empty-stop", stream(), has_sign=False, is_refused=False),
+    Kind("done-only", (Head(), Data("[DONE]"), Close()), has_sign=False, is_refused=False),
 )
+PLUGINS: Final = ("bare", "ours", "inline", "bare inline")
 ANSWERS: Final = {"fallback-a": "Answer of a.", "fallback-b": "Answer of b."}
 
 
@@ -131,7 +141,7 @@ def measure(turns: int) -> dict[tuple[str, str], Figures]:
     provider.script("fails-as-well", status(429))
     for model, text in ANSWERS.items():
         provider.script(model, stream(text))
-    figures = {(kind.name, name): Figures() for kind in KINDS for name in ("bare", "ours", "inline")}
+    figures = {(kind.name, name): Figures() for kind in KINDS for name in PLUGINS}
     with tempfile.TemporaryDirectory() as root, provider:
         ours = home_with_ours(Path(root, "ours"), provider, models, SETTINGS)
         inline = home_with_ours(
@@ -141,18 +151,21 @@ def measure(turns: int) -> dict[tuple[str, str], Figures]:
             SETTINGS.replace("[fallback]", '[fallback]\nswitching = "inline"', 1),
         )
         bare = home_with_file(Path(root, "bare"), provider, models, PROBE)
+        bare_inline = home_with_file(Path(root, "bare-inline"), provider, models, INLINE_PROBE)
         with (
             OpenCodeServer(binary, bare) as bare_server,
             OpenCodeServer(binary, ours) as our_server,
             OpenCodeServer(binary, inline) as inline_server,
+            OpenCodeServer(binary, bare_inline) as bare_inline_server,
         ):
-            servers = [("bare", bare_server), ("ours", our_server), ("inline", inline_server)]
+            started = (bare_server, our_server, inline_server, bare_inline_server)
+            servers = list(zip(PLUGINS, started, strict=True))
             for turn in every_turn:
                 servers.reverse()
                 for kind in KINDS:
                     for name, server in servers:
                         mine = figures[kind.name, name]
-                        if mine.never or (name == "bare" and not kind.has_sign):
+                        if mine.never or not kind.is_tried_by(name):
                             continue
                         found = switch(server, provider, kind, turn)
                         if found is None:
@@ -173,26 +186,33 @@ def main() -> int:
     over = False
     print(
         f"{'failure':<18}{'bare ms':>9}{'ours ms':>9}{'ratio':>8}   {'ours from to':<14}{'asked':>6}"
-        f"{'inline ms':>11}   medians of {turns} turns, budgets {BUDGET} and {INLINE_BUDGET_MS:g} ms"
+        f"{'bare inline':>13}{'inline ms':>11}{'ratio':>7}   medians of {turns} turns"
     )
     for kind in KINDS:
         bare, ours = figures[kind.name, "bare"], figures[kind.name, "ours"]
         reference = bare.median if kind.has_sign else limit
         ratio = ours.median / reference if ours.median and reference else None
         over |= ratio is None or (kind.has_sign and ratio > BUDGET)
-        inline = figures[kind.name, "inline"]
+        floor, inline = figures[kind.name, "bare inline"], figures[kind.name, "inline"]
+        share = inline.median / floor.median if kind.is_refused and inline.median and floor.median else None
         over |= inline.median is None or (kind.distant and inline.median > INLINE_BUDGET_MS)
+        over |= kind.is_refused and not kind.distant and (share is None or share > AT_ONCE_BUDGET)
         print(
             f"{kind.name:<18}{str(bare) if kind.has_sign else '-':>9}{ours!s:>9}"
             f"{'-' if ratio is None else f'{ratio:.2f}':>8}{' ' if kind.has_sign else '*'}"
             f"  {spread(ours.milliseconds):<14}{max(ours.asked, default=0):>6}"
-            f"{inline!s:>11}{'+' if kind.begun else ' ' if kind.distant else '-'}"
+            f"{str(floor) if kind.is_refused else '-':>13}{inline!s:>11}"
+            f"{'-' if share is None else f'{share:.2f}':>7}{'+' if kind.begun else ''}"
         )
+    print(
+        f"budgets: ours {BUDGET} x bare; inline {INLINE_BUDGET_MS:g} ms where the failure takes the time it "
+        f"does over a network, and {AT_ONCE_BUDGET:g} x bare inline where it comes at once, while the host's "
+        "thread is still busy with the turn's beginning"
+    )
     print(
         f"* no sign for the bare probe to act on: the ratio is to its 429, {limit:.1f} ms, and has no budget"
     )
     print("+ replayed, since its answer had begun: no budget")
-    print("- at once, while the host is still busy with the turn's beginning: no budget; see 429-in-0.2-s")
     print("asked: most requests that the failing model got in one turn with ours")
     print(f"load after:  {os.getloadavg()}")
     return int(over)

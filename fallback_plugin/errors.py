@@ -64,6 +64,34 @@ class InstallError(FallbackPluginError):
     code = "install"
 
 
+class AgentError(FallbackPluginError):
+    """The agent host cannot do what was asked; the message says why, ``status`` is the HTTP status for it."""
+
+    code = "agent"
+
+    def __init__(self, message: str, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class StoreError(AgentError):
+    """The store of the sessions cannot be opened, read or written; the message says what to do."""
+
+    code = "store"
+
+    def __init__(self, message: str, *, status: int = 500) -> None:
+        super().__init__(message, status=status)
+
+
+class FencedError(AgentError):
+    """A run that has ended, or was taken off its lane, tried to write."""
+
+    code = "fenced"
+
+    def __init__(self, message: str, *, status: int = 409) -> None:
+        super().__init__(message, status=status)
+
+
 class TraceError(FallbackPluginError):
     """A file given to `simulate` is no recording of a host; the message names the line."""
 

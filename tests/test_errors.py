@@ -27,6 +27,9 @@ def test_codes_are_stable() -> None:
         "HostCallTimeoutError": "host_call_timeout",
         "PluginLoadError": "plugin_load",
         "InstallError": "install",
+        "AgentError": "agent",
+        "StoreError": "store",
+        "FencedError": "fenced",
         "TraceError": "trace",
     }
 

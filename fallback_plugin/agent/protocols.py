@@ -1,0 +1,96 @@
+"""How the rooms of the host meet: what the dispatcher and the turns write down, and what runs a turn."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from fallback_plugin.agent.records import Json, Outcome, Run, UserPrompt
+
+StatusWord: TypeAlias = Literal["busy", "idle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An acceptance; ``is_new`` is False if this prompt had been accepted before, under the same key."""
+
+    run: Run
+    is_new: bool
+
+
+class RunJournal(Protocol):
+    """What the dispatcher writes down.
+
+    When a call returns, it is on stable storage and its events are published, in the order of the calls.
+    """
+
+    async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
+        """Keep a prompt. Raises `AgentError` if there is no such session or the disk refuses."""
+        ...
+
+    async def queue(self, run: Run) -> None:
+        """Note that a run waits behind another."""
+        ...
+
+    async def activate(self, run: Run) -> Run:
+        """Begin a run: its person's message appears, and it gets the token that its writes have to carry."""
+        ...
+
+    async def cancel(self, runs: Sequence[Run]) -> None:
+        """End runs that never began: person's message, an empty cancelled answer, the terminal event."""
+        ...
+
+    async def fold(self, runs: Sequence[Run], into: Run) -> None:
+        """End runs by making their prompts messages of an active one's turn. Raises `FencedError`."""
+        ...
+
+    async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
+        """End an active run whatever is open in it, and take its token away; False if it had ended."""
+        ...
+
+    async def status(self, session_id: str, status: StatusWord) -> None:
+        """Publish that a session became busy or idle."""
+        ...
+
+
+class TurnJournal(Protocol):
+    """What a turn writes down in its run's name; any call raises `FencedError` once the run's token is gone.
+
+    Messages and parts are OpenCode's own objects; a part's text grows by `append`, anything else of it
+    changes by `put_part`. Calls take effect in their order.
+    """
+
+    async def put_message(self, info: Json) -> None:
+        """Add or replace an assistant message's ``info``."""
+        ...
+
+    async def remove_message(self, message_id: str) -> None:
+        """Take a message of this run away, with its parts: what a failed attempt has said."""
+        ...
+
+    async def put_part(self, part: Json, *, durable: bool = True) -> None:
+        """Add or replace a part; ``durable`` waits for stable storage (before a tool runs, its result)."""
+        ...
+
+    async def append(self, part_id: str, field: str, delta: str) -> None:
+        """Let a part's ``text`` grow: written within 100 ms or 4 KiB, and before any other call's write."""
+        ...
+
+    async def finish(self, info: Json | None, outcome: Outcome, error: Json | None = None) -> None:
+        """End the turn: its last message, the run, its memory segment and the terminal event, all at once."""
+        ...
+
+
+Steered: TypeAlias = Callable[[], Awaitable[Sequence[Run]]]
+"""Takes the prompts that shall join the turn between two steps; their messages are stored when it returns."""
+
+
+class Turns(Protocol):
+    """Runs turns."""
+
+    async def run(self, run: Run, steered: Steered) -> None:
+        """Carry an active run to its end, and write that end down.
+
+        Called inside a cancel scope that the person's stop cancels: the turn then closes what is open,
+        shielded, ends itself as cancelled and lets the cancellation through. An exception is a bug.
+        """
+        ...
