@@ -92,8 +92,10 @@ class ModelAttempt:
         model: the model that was asked in the end.
         tried: all models this request was sent to, in order; ``model`` is the last.
         error: what came back; without words unless ``ending`` is ``refused``.
-        reachable: the models that the request could be sent to as it is.
+        reachable: the models that the request could be sent to.
         obstacle: why there is none, where that lies in the request itself.
+        is_fixed: whether it could only be sent as it is. Our own host makes a new one for the next model,
+            with its variant, and names that model as the author of the answer.
     """
 
     session_id: str
@@ -106,6 +108,7 @@ class ModelAttempt:
     ending: Ending = "refused"
     reachable: frozenset[ModelRef] = frozenset()
     obstacle: str | None = None
+    is_fixed: bool = True
 
 
 NextModel: TypeAlias = ModelRef | Literal["final"]

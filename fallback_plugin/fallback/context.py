@@ -54,9 +54,19 @@ class Context:
     def inline(self, session: Session) -> bool:
         """Tell whether a failed request of a session is to be answered by the next model by itself."""
         way = self.settings.fallback.switching
-        return way == "inline" or (
-            way == "auto" and (self.host_kind == "run" or session.parent_id is not None)
+        return (
+            way == "inline"
+            or self.never_replays
+            or (way == "auto" and (self.host_kind == "run" or session.parent_id is not None))
         )
+
+    @property
+    def never_replays(self) -> bool:
+        """Whether the host asks about every failed request and can hand its answer to any model.
+
+        Our own does: what it reports as a failure, no model of the chain could take over.
+        """
+        return self.host_kind == "agent"
 
     def verdict(self, failure: Failure, model: ModelRef) -> Verdict:
         """Return what follows a failure of a model."""

@@ -66,7 +66,7 @@ class Inline:
                 return _in_its_place(attempt, request), []
             # Nobody here had moved the turn on to it: that process of ours is gone.
             attempt.failed = True
-            attempt = _take_over(session, turn, attempt, request.model, context.now)
+            attempt = _take_over(session, turn, attempt, request.model, request=request, now=context.now)
         if session.state is None:
             session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
         session.state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
@@ -167,7 +167,7 @@ class _Case:
         self.state.commit(plan, usable_at=usable_at)
         failed.failed = True
         turn.reasons[failed.model] = failure
-        attempt = _take_over(session, turn, failed, plan.model, context.now)
+        attempt = _take_over(session, turn, failed, plan.model, request=self.request, now=context.now)
         sign = SIGNS[self.request.ending]
         why = Why(turn.message_id, sign, failed.model, failure, plan.model, plan.passed_over)
         reason = f"{failed.model}: {failure.kind} by {failure.evidence}, inline"
@@ -219,12 +219,17 @@ def _turn(session: Session, request: ModelAttempt) -> Turn | None:
     return None if session.switch is not None else turn
 
 
-def _take_over(session: Session, turn: Turn, failed: Attempt, model: ModelRef, now: float) -> Attempt:
-    """Begin the next attempt in the place of one that failed: the host shows no new step for it."""
+def _take_over(
+    session: Session, turn: Turn, failed: Attempt, model: ModelRef, *, request: ModelAttempt, now: float
+) -> Attempt:
+    """Begin the next attempt in the place of one that failed: OpenCode shows no new step for it."""
     attempt = session.new_attempt(model, dispatched=True)
     attempt.begun = True
-    attempt.named = failed.shown
     turn.attempts.append(attempt)
+    if not request.is_fixed:
+        attempt.asked_at = now
+        return attempt
+    attempt.named = failed.shown
     if failed.step is not None:
         attempt.begin_step(failed.step)
         turn.steps[failed.step] = attempt
@@ -233,8 +238,10 @@ def _take_over(session: Session, turn: Turn, failed: Attempt, model: ModelRef, n
 
 
 def _reaches(request: ModelAttempt, model: ModelRef) -> bool:
-    """Tell whether a request can be sent to a model as it is: a variant would need another body."""
-    return model.variant is None and any(same_model(model, each) for each in request.reachable)
+    """Tell whether a request can be sent to a model: a variant would need another body."""
+    return (model.variant is None or not request.is_fixed) and any(
+        same_model(model, each) for each in request.reachable
+    )
 
 
 def _reachable_only(unfit: Unfit, request: ModelAttempt) -> Unfit:

@@ -129,7 +129,7 @@ class Signals:
         self, session: Session, turn: Turn, attempt: Attempt, evidence: str, context: Context
     ) -> list[Effect]:
         """Leave a silent model by its request where that can be; what flows, if nothing else helps."""
-        stuck = context.host_kind == "run" or session.parent_id is not None
+        stuck = context.host_kind == "run" or context.never_replays or session.parent_id is not None
         if context.inline(session) and (stuck or attempt.silent) and not attempt.failed:
             agent = COMPACTION_AGENT if turn.compacting else turn.agent
             return [GiveUp(session.id, attempt.number, agent, evidence, flowing=stuck)]
@@ -142,7 +142,7 @@ class Signals:
         if turn is None or turn.attempt.number != effect.attempt:
             return []
         refused = isinstance(outcome, Failed)
-        if turn.attempt.silent and not refused:
+        if (turn.attempt.silent or context.never_replays) and not refused:
             return []  # the request itself is asked about next
         silent = Failure(kind="timeout", evidence=effect.evidence)
         judged = self._failed(session, turn, turn.attempt, silent, context, run="running")

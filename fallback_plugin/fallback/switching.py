@@ -55,6 +55,8 @@ class Switching:
         turn.reasons[attempt.model] = failure
         attempt.failed = True
         plan = self.plan(session, turn, state, failure, context)
+        if context.never_replays and not isinstance(plan, Refusal):
+            plan = Refusal("exhausted")
         if isinstance(plan, Refusal):
             return self.refused(session, turn, failure, plan, context)
         return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run), state)
@@ -68,7 +70,7 @@ class Switching:
             return []
         state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
         spent = state.attempts >= context.settings.fallback.max_attempts
-        if spent or state.cooling(attempt.model, context.now):
+        if spent or context.never_replays or state.cooling(attempt.model, context.now):
             return self.begin(session, turn, failure, context, run=run)
         attempt.failed = True
         switch = Switch(turn, state.again(), failure, attempt, context.now, run)

@@ -1,0 +1,150 @@
+"""The engine in our own agent host, which asks about every failed request and never replays."""
+
+from typing import Any
+
+import pytest
+
+from fallback_plugin.events import HostError
+from fallback_plugin.fallback import effects
+from fallback_plugin.fallback.effects import Done, Failed, TimerFired
+from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
+from fallback_plugin.model_ref import ModelRef
+from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
+
+EVERYONE = frozenset({PRIMARY, A, B})
+
+
+def begin(chain: tuple[Any, ...] = ("spare/a", "third/b"), **more: Any) -> Stage:
+    """Return a stage with a turn whose first model is being asked."""
+    stage = Stage(Engine(settings(chain, **more), host_kind="agent"))
+    stage.user()
+    stage.answer("msg_2")
+    return stage
+
+
+def failed(
+    stage: Stage,
+    *tried: ModelRef,
+    status: int = 429,
+    ending: Ending = "refused",
+    reachable: frozenset[ModelRef] = EVERYONE,
+) -> NextModel | None:
+    """Tell that the last of ``tried`` failed, and return who is to be asked."""
+    model = tried[-1]
+    request = ModelAttempt(
+        session_id=stage.session,
+        message_id="msg_1",
+        agent="build",
+        host_model=model,
+        model=model,
+        tried=tried,
+        error=HostError(name="APIError", status_code=status) if ending == "refused" else HostError(name=""),
+        ending=ending,
+        reachable=reachable,
+        is_fixed=False,
+    )
+    stage.look()
+    answer, todo = stage.engine.attempt_failed(request, stage.now)
+    stage.take(todo)
+    return answer
+
+
+def end_in_failure(stage: Stage, message: str, model: ModelRef, status: int = 429) -> None:
+    """Let the host report the turn as failed, the way it does when nobody answered."""
+    error = api_error(status)
+    stage.answer(message, model, error=error, time={"created": 1, "completed": 2})
+    stage.error(error)
+    stage.idle()
+
+
+@pytest.mark.parametrize("switching", ["auto", "replay", "inline"])
+def test_a_failed_request_is_answered_whatever_the_way_of_switching(switching: str) -> None:
+    stage = begin(switching=switching)
+
+    assert failed(stage, PRIMARY) == A
+    assert [toast.variant for toast in stage.toasts] == ["warning"]
+
+
+def test_the_new_models_own_message_shows_that_it_answers() -> None:
+    stage = begin()
+    failed(stage, PRIMARY)
+    stage.answer("msg_3", A)
+    stage.content("msg_3")
+
+    assert [toast.variant for toast in stage.toasts] == ["warning", "success"]
+    assert str(A) in stage.toasts[-1].message
+
+
+def test_the_chain_is_walked_to_its_end_and_the_end_said_once() -> None:
+    stage = begin()
+    walked: list[NextModel | None] = [failed(stage, PRIMARY)]
+    stage.answer("msg_3", A)
+    walked.append(failed(stage, PRIMARY, A))
+    stage.answer("msg_4", B)
+    walked.append(failed(stage, PRIMARY, A, B))
+    end_in_failure(stage, "msg_4", B)
+
+    assert walked == [A, B, None]
+    assert [toast.variant for toast in stage.toasts] == ["warning", "warning", "error"]
+
+
+def test_nothing_is_ever_stopped_or_sent_again() -> None:
+    """Also where a model is left that the host could not ask, and where the policy would ask again."""
+    for reachable, status in ((frozenset({PRIMARY}), 429), (EVERYONE, 418)):
+        stage = begin()
+        failed(stage, PRIMARY, status=status, reachable=reachable)
+        end_in_failure(stage, "msg_2", PRIMARY, status)
+
+        assert stage.all(effects.Abort) == []
+        assert stage.prompts == []
+        assert not stage.in_flight
+
+
+def test_a_variant_of_the_chain_can_be_asked() -> None:
+    stage = begin(chain=({"model": "spare/a", "variant": "high"},))
+
+    assert failed(stage, PRIMARY) == ModelRef("spare", "a", "high")
+
+
+def test_a_model_that_says_nothing_is_left_by_its_request() -> None:
+    stage = begin(first_token_timeout=5)
+    number = stage.last(effects.StartTimer).attempt
+    stage.now += 5
+    stage.tell(TimerFired(stage.session, "first_token", number))
+    left = stage.last(effects.GiveUp)
+    stage.finish(left, Done())
+
+    assert left.flowing
+    assert failed(stage, PRIMARY, ending="silent") == A
+
+
+def test_so_is_one_that_falls_silent_in_the_midst_of_its_answer() -> None:
+    stage = begin(stall_timeout=5)
+    stage.content("msg_2")
+    number = stage.last(effects.StartTimer).attempt
+    stage.now += 11  # its growth is seen every 5 s only
+    stage.tell(TimerFired(stage.session, "stall", number))
+    stage.finish(stage.last(effects.GiveUp), Done())
+
+    assert stage.all(effects.Abort) == []
+    assert failed(stage, PRIMARY, ending="silent") == A
+
+
+def test_a_silence_that_ended_by_itself_is_nobodys_failure() -> None:
+    stage = begin(first_token_timeout=5)
+    number = stage.last(effects.StartTimer).attempt
+    stage.now += 5
+    stage.tell(TimerFired(stage.session, "first_token", number))
+    stage.content("msg_2")
+    stage.finish(stage.last(effects.GiveUp), Failed("no such request", 404))
+
+    assert stage.all(effects.Abort) == []
+    assert stage.prompts == []
+
+
+def test_a_stopped_turn_is_nobodys_to_answer() -> None:
+    stage = begin()
+    stage.answer("msg_2", error=ABORTED, time={"created": 1, "completed": 2})
+
+    assert failed(stage, PRIMARY) is None
