@@ -1,6 +1,5 @@
 """The wheel: it holds the whole tree and nothing else, and works where it is installed."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from typing import Final
 import pytest
 
 from fallback_plugin import __version__
+from fallback_plugin.opencode.install import bridge_text
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(120), pytest.mark.xdist_group("wheel")]
 
@@ -142,11 +142,7 @@ def test_it_installs_the_bridge_from_its_own_data(environment: Path, tmp_path: P
     )
 
     bridge = tmp_path / ".config" / "opencode" / "plugin" / "fallback-plugin.js"
-    original = (ROOT / "hooks" / "opencode" / "fallback-plugin.js").read_text(encoding="utf-8")
-    interpreter = json.dumps(str(environment / "bin" / "python"))
-    assert bridge.read_text(encoding="utf-8") == original.replace(
-        "const INTERPRETER = null", f"const INTERPRETER = {interpreter}", 1
-    )
+    assert bridge.read_text(encoding="utf-8") == bridge_text(str(environment / "bin" / "python"))
 
 
 def test_the_interpreter_it_names_runs_the_installed_package(environment: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from fallback_plugin.errors import InstallError
+from fallback_plugin.opencode.bridge_file import joined
 from fallback_plugin.settings.discovery import FILE_NAME, project_files, user_file
 
 Scope: TypeAlias = Literal["user", "project"]
@@ -168,7 +169,7 @@ def bridge_text(interpreter: str) -> str:
             f"this Python does not know its own path ({interpreter!r}); "
             "run fallback-plugin from the environment it is installed in"
         )
-    template = _bundled("_hosts", "hooks", f"opencode/{BRIDGE_NAME}")
+    template = joined(BRIDGE_NAME, bridge_module)
     lines = template.splitlines(keepends=True)
     marked = [
         line.replace(_INTERPRETER_LINE, f"const INTERPRETER = {json.dumps(interpreter)}")
@@ -179,6 +180,15 @@ def bridge_text(interpreter: str) -> str:
     if marked == lines or not _is_ours(template):
         raise InstallError("the bridge in this package is damaged; install fallback-plugin again")
     return "".join(marked)
+
+
+def bridge_module(name: str) -> str:
+    """Return the source of a module of the bridge.
+
+    Raises:
+        InstallError: if there is none of this name.
+    """
+    return _bundled("_hosts", "hooks", f"opencode/{name}")
 
 
 def starter_text() -> str:

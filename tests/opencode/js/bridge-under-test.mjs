@@ -1,4 +1,4 @@
-// Loads a copy of the bridge file the way the installer leaves it, with a host around it that records.
+// Loads a copy of the bridge file as it is installed, with a host around it that records.
 
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -11,7 +11,8 @@ const alive = setInterval(() => {}, 60_000)
 after(() => clearInterval(alive))
 
 const here = dirname(fileURLToPath(import.meta.url))
-const source = join(here, "../../../hooks/opencode/fallback-plugin.js")
+const source = process.env.BRIDGE_FILE
+if (!source) throw new Error("BRIDGE_FILE names no installed bridge file; tests/opencode/test_bridge_javascript.py makes one")
 
 function replaced(text, pattern, replacement) {
   if (!pattern.test(text)) throw new Error(`the bridge file has no ${pattern}`)
@@ -24,8 +25,8 @@ function installed(interpreter, numbers) {
   copyFileSync(join(here, "fake-child.mjs"), child)
   chmodSync(child, 0o755)
   let text = readFileSync(source, "utf8")
-  text = replaced(text, /^const INTERPRETER = null$/m, `const INTERPRETER = ${JSON.stringify(interpreter ?? child)}`)
-  for (const [name, value] of Object.entries(numbers)) text = replaced(text, new RegExp(`${name}: [^,]+,`), `${name}: ${value},`)
+  text = replaced(text, /^const INTERPRETER = .*$/m, `const INTERPRETER = ${JSON.stringify(interpreter ?? child)}`)
+  for (const [name, value] of Object.entries(numbers)) text = replaced(text, new RegExp(`^  ${name}: [^,]+,`, "m"), `  ${name}: ${value},`)
   const file = join(folder, "fallback-plugin.mjs")
   writeFileSync(file, text)
   return pathToFileURL(file).href

@@ -1,0 +1,14 @@
+// How much is held, sent or looked at.
+
+const MEBIBYTE = 1024 * 1024
+export const LIMITS = {
+  lineBytes: 32 * MEBIBYTE, // longest line either side accepts
+  waitingBytes: 16 * MEBIBYTE, // events kept until the child is ready
+  congestedBytes: 256 * 1024, // unsent bytes from which text deltas are dropped
+  unsentBytes: 64 * MEBIBYTE, // unsent bytes at which the child counts as dead
+  errorBody: 64 * 1024, // characters of a refused request's body that are told
+  standIns: 1000, // sessions whose turn is answered by another model than the host's
+  endOfStream: 8 * 1024, // last bytes of a stream, in which its end is looked for
+  unusedTags: 1000, // requests that were announced and not made
+  unsaid: MEBIBYTE, // bytes of a stream that says nothing, after which it is handed on all the same
+}

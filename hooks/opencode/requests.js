@@ -1,0 +1,111 @@
+// The requests of one OpenCode instance to its models, and what Python says of those that fail.
+
+import { HOST_KIND } from "./command-line.js"
+import { WATCHES, wrapFetch } from "./fetch.js"
+import { LIMITS } from "./limits.js"
+import { PROTOCOLS } from "./protocols.js"
+import { Providers } from "./providers.js"
+import { TIMES } from "./times.js"
+import { Watch } from "./watch.js"
+
+const BESIDE = new Set(["title", "summary", "compaction"]) // agents whose requests no person's turn is stopped for
+
+const isSameModel = (one, other) => one.providerID === other.providerID && one.modelID === other.modelID
+
+export class Requests {
+  switching = "auto" // which requests Python answers for
+  #ask
+  #providers
+  #open = new Map() // session -> its requests that nothing has come of yet
+  #standIns = new Map() // session -> who answers in whose place in its turn
+  #nextTag = 1
+  #name = Math.random().toString(36).slice(2)
+
+  // `ask` asks Python: the question, a function that makes its parameters, and a deadline.
+  constructor(client, ask) {
+    this.#ask = ask
+    this.#providers = new Providers(client)
+  }
+
+  // Python will be asked about requests: know the providers by then.
+  prepare() {
+    this.#providers.read().catch(() => {})
+  }
+
+  // The header that has a request watched; null where its protocol is not one of ours.
+  watch({ sessionID, agent, model, message, variant }) {
+    const npm = model?.api?.npm
+    if (!Object.hasOwn(PROTOCOLS, npm ?? "")) return null
+    wrapFetch()
+    const about = {
+      sessionID,
+      npm,
+      agent: typeof agent === "string" ? agent : agent?.name,
+      messageID: message?.id,
+      model: { providerID: model.providerID, modelID: model.id },
+      variant: variant ?? message?.model?.variant,
+    }
+    const tag = `${this.#name}-${this.#nextTag++}`
+    WATCHES.set(tag, new Watch(this, about))
+    if (WATCHES.size > LIMITS.unusedTags) WATCHES.delete(WATCHES.keys().next().value)
+    return tag
+  }
+
+  // Nothing that was announced is watched any more.
+  dispose() {
+    for (const [tag, watch] of WATCHES) if (watch.requests === this) WATCHES.delete(tag)
+  }
+
+  // Whether Python would answer for a request; asking costs the turn a moment that a replay has no use for.
+  answersFor(agent, headers) {
+    const byDefault = this.switching === "auto" && (headers.has("x-parent-session-id") || BESIDE.has(agent))
+    return HOST_KIND === "run" || this.switching === "inline" || byDefault
+  }
+
+  // Take in that a request is being made; call what is returned when there is something of its answer.
+  began(sessionID, watch) {
+    const open = this.#open.get(sessionID) ?? new Set()
+    this.#open.set(sessionID, open.add(watch))
+    return () => {
+      open.delete(watch)
+      if (open.size === 0) this.#open.delete(sessionID)
+    }
+  }
+
+  // Leave the model that an agent of a session waits for, if nothing came of it yet.
+  leave({ sessionID, agent, flowing }) {
+    const open = [...(this.#open.get(sessionID) ?? [])]
+    return open.filter((watch) => watch.agent === agent).some((watch) => watch.giveUp(flowing))
+  }
+
+  provider(id) {
+    return this.#providers.get(id)
+  }
+
+  // Who answers the further requests of a turn in whose first one another model stood in.
+  standIn({ sessionID, messageID, agent, model }) {
+    const found = this.#standIns.get(sessionID)
+    const same = found && found.messageID === messageID && found.agent === agent && isSameModel(found.for, model)
+    return same ? found.model : null
+  }
+
+  forget(sessionID) {
+    this.#standIns.delete(sessionID)
+  }
+
+  // Ask what a failed request is answered with: another model, its own failure but for good, or undefined.
+  async nextModel(about, tried, failure, thoughts) {
+    const obstacle = thoughts
+      ? "the request carries thoughts that its model signed"
+      : about.variant && "the request holds options of a variant"
+    const reachable = obstacle ? {} : await this.#providers.reachable(about).catch(() => ({}))
+    const { sessionID, messageID, agent, model } = about
+    const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle })
+    const answer = await this.#ask("model.request", params, TIMES.nextModel)
+    if (!answer?.model) return answer
+    this.#standIns.delete(sessionID)
+    this.#standIns.set(sessionID, { messageID, agent, for: model, model: answer.model })
+    if (this.#standIns.size > LIMITS.standIns) this.#standIns.delete(this.#standIns.keys().next().value)
+    return answer
+  }
+}

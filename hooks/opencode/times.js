@@ -1,0 +1,25 @@
+// How long things may take, and a timer for them.
+
+import { HOST_KIND } from "./command-line.js"
+
+export const TIMES = {
+  question: 250,
+  toolResult: 120_000,
+  nextModel: 1_000,
+  settling: 3_600_000, // Python's own deadline is a person's setting
+  // A question waits for a child that is still starting, at most this long after its start; a job has time.
+  coldStart: HOST_KIND === "run" ? 10_000 : 2_000,
+  start: 30_000, // a child not ready by then counts as dead
+  firstRestart: 500,
+  longestRestart: 30_000,
+  healthy: 60_000, // ready for so long: earlier deaths are forgotten
+  lastWords: 100, // between the end of the child and taking its pipe for empty
+  grace: 3_000, // between the end of stdin and the kill
+}
+
+// A timer that never keeps the host's process alive.
+export function later(milliseconds, action) {
+  const timer = setTimeout(action, milliseconds)
+  timer.unref?.()
+  return timer
+}
