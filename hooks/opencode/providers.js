@@ -9,6 +9,7 @@ export class Providers {
   #client
   #known = null // id -> provider, once the host has told
   #logins = new Set() // those that offer a login
+  #reading = null
 
   constructor(client) {
     this.#client = client
@@ -20,7 +21,7 @@ export class Providers {
 
   // The models that a request could be sent to as it is, by provider.
   async reachable({ npm, model }) {
-    await this.read()
+    if (!this.#known) await this.read()
     // A provider with a login may sign its requests in a `fetch` of its own, so no other's go to it.
     const open = (provider) =>
       provider.id === model.providerID ||
@@ -33,12 +34,21 @@ export class Providers {
     return Object.fromEntries(found.filter(([, models]) => models.length > 0))
   }
 
-  async read() {
-    if (this.#known) return
+  // Ask the host, unless it is being asked already.
+  read() {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = null
+    })
+    return this.#reading
+  }
+
+  // What is known is kept: a request may be on its way to a provider that is no longer listed.
+  async #read() {
     const asked = [async () => this.#client.config.providers(), async () => this.#client.provider.auth()]
     const [providers, logins] = await Promise.all(asked.map((ask) => ask()))
-    this.#known = new Map((providers.data?.providers ?? []).map((provider) => [provider.id, provider]))
+    const listed = (providers.data?.providers ?? []).map((provider) => [provider.id, provider])
+    this.#known = new Map([...(this.#known ?? []), ...listed])
     const hasLogin = ([, methods]) => methods?.some(({ type }) => type === "oauth")
-    this.#logins = new Set(Object.entries(logins.data ?? {}).filter(hasLogin).map(([id]) => id))
+    for (const [id] of Object.entries(logins.data ?? {}).filter(hasLogin)) this.#logins.add(id)
   }
 }

@@ -37,6 +37,8 @@ export class Requests {
     const npm = model?.api?.npm
     if (!Object.hasOwn(PROTOCOLS, npm ?? "")) return null
     wrapFetch()
+    // It was connected since the host was asked. The request does not wait for the answer.
+    if (!this.provider(model.providerID)) this.prepare()
     const about = {
       sessionID,
       npm,

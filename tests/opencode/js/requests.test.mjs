@@ -242,6 +242,53 @@ test("a host that does not name its providers has every request handed back", as
   assert.deepEqual(questions(bridge)[0].reachable, {})
 })
 
+// A provider that the host lists from the second time on; each time is answered when `next` is called.
+function connectedLater() {
+  const late = { id: "late", options: { baseURL: "http://late/v1", apiKey: "key-of-late" }, models: { m: model("m") } }
+  const held = []
+  let times = 0
+  const providers = () => {
+    times += 1
+    if (times === 1) return client.config.providers()
+    return new Promise((resolve, reject) => held.push({ resolve, reject }))
+  }
+  const next = async (fails) => {
+    if (fails) held.shift().reject(new Error("not now"))
+    else held.shift().resolve({ data: { providers: [late] } })
+    await new Promise(setImmediate)
+  }
+  return { host: { ...client, config: { providers } }, next, times: () => times }
+}
+const LATE = { model: { ...model("m"), providerID: "late" } }
+const EARLY = { p: ["first", "second"], q: ["third"] }
+
+test("a provider that was connected later is asked for once, and no request waits for that", async (t) => {
+  const { host, next, times } = connectedLater()
+  const bridge = await watching(t, null, {}, host)
+  serve = () => refused(429)
+  await request(bridge)
+  assert.equal(times(), 1)
+  await request(bridge, LATE)
+  await request(bridge, LATE)
+  assert.equal(times(), 2)
+  await next()
+  await request(bridge, LATE)
+  assert.equal(times(), 2)
+  // A provider that is no longer listed stays: a request may be on its way to it.
+  assert.deepEqual(questions(bridge).map(({ reachable }) => reachable), [EARLY, EARLY, EARLY, { ...EARLY, late: ["m"] }])
+})
+
+test("a list of providers that cannot be had again changes nothing, and is asked for with the next request", async (t) => {
+  const { host, next, times } = connectedLater()
+  const bridge = await watching(t, null, {}, host)
+  serve = () => refused(429)
+  await request(bridge, LATE)
+  await next("fails")
+  await request(bridge, LATE)
+  assert.equal(times(), 3)
+  assert.deepEqual(questions(bridge).map(({ reachable }) => reachable), [EARLY, EARLY])
+})
+
 test("a body of another shape is sent as it is, and to nobody else", async (t) => {
   const bridge = await watching(t, null)
   serve = () => refused(429)
