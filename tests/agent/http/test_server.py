@@ -1,0 +1,103 @@
+"""A real uvicorn on loopback."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+import httpx2
+import pytest
+from anyio.abc import SocketStream
+
+from fallback_plugin.agent.http.guard import App, Message, Receive, Send
+from fallback_plugin.agent.http.patience import PatientProtocol
+from fallback_plugin.agent.http.server import is_loopback, listening, serve, url_of
+from fallback_plugin.errors import AgentError
+
+pytestmark = pytest.mark.anyio
+
+
+async def hello(scope: Message, receive: Receive, send: Send) -> None:
+    del scope, receive
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@asynccontextmanager
+async def running(app: App = hello) -> AsyncIterator[socket.socket]:
+    stop = anyio.Event()
+    listener = listening("127.0.0.1", 0)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(partial(serve, app, listener, stop))
+        yield listener
+        stop.set()
+
+
+async def drip(stream: SocketStream) -> None:
+    """Send a line of a head again and again, until the other end has had enough."""
+    while True:
+        await stream.send(b"x-drop: 1\r\n")
+        with anyio.move_on_after(0.01):
+            await stream.receive()
+
+
+async def connected(listener: socket.socket) -> SocketStream:
+    return await anyio.connect_tcp("127.0.0.1", listener.getsockname()[1])
+
+
+async def test_calls_are_answered_until_it_is_told_to_stop() -> None:
+    async with running() as listener, httpx2.AsyncClient(base_url=url_of(listener)) as http:
+        assert (await http.get("/")).text == "hello"
+
+    with pytest.raises(OSError, match=r".*"):
+        await connected(listener)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: "])
+async def test_a_head_that_does_not_end_is_not_waited_for(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PatientProtocol, "head_within_s", 0.05)
+    async with running() as listener, await connected(listener) as stream:
+        if sent:
+            await stream.send(sent)
+        with pytest.raises(anyio.EndOfStream):
+            await stream.receive()
+
+
+async def test_a_head_that_drips_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PatientProtocol, "head_within_s", 0.1)
+    async with running() as listener, await connected(listener) as stream:
+        await stream.send(b"GET / HTTP/1.1\r\n")
+        with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await drip(stream)
+
+
+async def test_a_call_may_take_longer_than_its_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PatientProtocol, "head_within_s", 0.1)
+
+    async def at_leisure(scope: Message, receive: Receive, send: Send) -> None:
+        await anyio.sleep(0.2)  # the window in which nothing may be closed
+        await hello(scope, receive, send)
+
+    async with running(at_leisure) as listener, httpx2.AsyncClient(base_url=url_of(listener)) as http:
+        assert (await http.post("/", content=b"x")).text == "hello"
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with listening("127.0.0.1", 0) as taken, pytest.raises(AgentError, match="Choose another --port"):
+        listening("127.0.0.1", taken.getsockname()[1])
+
+
+def test_an_address_of_another_machine_is_said() -> None:
+    with pytest.raises(AgentError, match="cannot listen at 192\\.0\\.2\\.1:0"):
+        listening("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("build.lan", False)],  # noqa: S104 -- the point
+)
+def test_what_only_this_machine_can_reach(host: str, *, expected: bool) -> None:
+    assert is_loopback(host) is expected
