@@ -1,7 +1,7 @@
 """A real uvicorn on loopback."""
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from anyio.abc import SocketStream
 
+from fallback_plugin.agent.http.event_stream import EventStream
 from fallback_plugin.agent.http.guard import App, Message, Receive, Send
 from fallback_plugin.agent.http.patience import PatientProtocol
 from fallback_plugin.agent.http.server import is_loopback, listening, serve, url_of
@@ -83,6 +84,61 @@ async def test_a_call_may_take_longer_than_its_head(monkeypatch: pytest.MonkeyPa
 
     async with running(at_leisure) as listener, httpx2.AsyncClient(base_url=url_of(listener)) as http:
         assert (await http.post("/", content=b"x")).text == "hello"
+
+
+async def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PatientProtocol, "taken_within_s", 0.05)
+    gone = anyio.Event()
+
+    async def flood() -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"data: " + b"x" * 1_000_000 + b"\n\n"
+        finally:
+            gone.set()
+
+    async with running(EventStream(flood(), b"")) as listener, await connected(listener) as stream:
+        await stream.send(b"GET /event HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await gone.wait()
+
+
+async def test_a_stream_ends_when_its_client_goes() -> None:
+    gone = anyio.Event()
+
+    async def for_ever() -> AsyncGenerator[bytes]:
+        try:
+            yield b"data: first\n\n"
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    async with running(EventStream(for_ever(), b"")) as listener:
+        async with await connected(listener) as stream:
+            await stream.send(b"GET /event HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            while b"first" not in await stream.receive():
+                pass
+        await gone.wait()
+
+
+async def test_heartbeats_come_in_between() -> None:
+    async def for_ever() -> AsyncGenerator[bytes]:
+        yield b"data: first\n\n"
+        await anyio.sleep_forever()
+
+    streams = EventStream(for_ever(), b"data: beat\n\n", heartbeat_s=0.01)
+    heard: list[str] = []
+    async with (
+        running(streams) as listener,
+        httpx2.AsyncClient(base_url=url_of(listener)) as http,
+        http.stream("GET", "/event") as response,
+    ):
+        async for line in response.aiter_lines():
+            heard.append(line)
+            if heard.count("data: beat") == 2:
+                break
+
+    assert heard[:3] == ["data: first", "", "data: beat"]
+    assert response.headers["content-type"] == "text/event-stream"
 
 
 def test_a_port_that_is_taken_is_said() -> None:
