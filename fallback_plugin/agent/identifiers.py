@@ -4,10 +4,10 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["ses", "msg", "prt", "run", "call", "per", "evt"]
+Kind: TypeAlias = Literal["ses", "msg", "prt", "run", "call", "per", "evt", "tok"]
 
 NewId: TypeAlias = Callable[[Kind], str]
-"""Makes the name of a new session, message, part, run, tool call, permission question or event."""
+"""Makes the name of a new session, message, part, run, run's token, tool call, question or event."""
 
 RANDOM_BYTES: Final = 12
 

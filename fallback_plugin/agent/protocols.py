@@ -43,12 +43,16 @@ class RunJournal(Protocol):
         """End runs by making their prompts messages of an active one's turn. Raises `FencedError`."""
         ...
 
+    async def note_stop(self, run: Run) -> None:
+        """Note that a person stopped an active run: should the host end first, it ends as cancelled."""
+        ...
+
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
         """End an active run whatever is open in it, and take its token away; False if it had ended."""
         ...
 
     async def status(self, session_id: str, status: StatusWord) -> None:
-        """Publish that a session became busy or idle."""
+        """Publish that a session became busy or idle; a power failure may lose this, and leaves it idle."""
         ...
 
 
@@ -60,7 +64,7 @@ class TurnJournal(Protocol):
     """
 
     async def put_message(self, info: Json) -> None:
-        """Add or replace an assistant message's ``info``."""
+        """Add or replace an assistant message's ``info``, or replace that of the person's message."""
         ...
 
     async def remove_message(self, message_id: str) -> None:
@@ -68,7 +72,10 @@ class TurnJournal(Protocol):
         ...
 
     async def put_part(self, part: Json, *, durable: bool = True) -> None:
-        """Add or replace a part; ``durable`` waits for stable storage (before a tool runs, its result)."""
+        """Add or replace a part; ``durable`` waits for stable storage (before a tool runs, its result).
+
+        A text that is not given stays as it has grown; one that is given replaces it.
+        """
         ...
 
     async def append(self, part_id: str, field: str, delta: str) -> None:

@@ -14,6 +14,9 @@ Json: TypeAlias = Mapping[str, Any]
 RunState: TypeAlias = Literal["accepted", "queued", "active", "held", "ended"]
 """``held``: accepted before a restart and never begun; a person sends or discards it."""
 
+TitledBy: TypeAlias = Literal["host", "model", "person"]
+"""Who gave a session its title; a model's never replaces a person's."""
+
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "interrupted", "folded", "discarded"]
 """``interrupted`` by a restart; ``folded`` into the run it steered; ``discarded`` by a person while held."""
 
@@ -71,6 +74,7 @@ class Session:
     continues: str | None = None
     continued_by: str | None = None
     reverted_to: str | None = None
+    titled_by: TitledBy = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +104,23 @@ class StoredEvent:
     type: str
     properties: Json
     run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassingEvent:
+    """An event that is no row: a part's growing text, a toast. Whoever was not there does not hear of it.
+
+    Attributes:
+        part_id: the part whose text grows, for ``message.part.delta``.
+        end: how many characters the part's text has with this delta.
+    """
+
+    session_id: str | None
+    type: str
+    properties: Json
+    part_id: str | None = None
+    end: int = 0
+
+
+HostEvent: TypeAlias = StoredEvent | PassingEvent
+"""What the host tells those who listen."""

@@ -1,0 +1,74 @@
+"""A prompt is accepted once: a repeated request gets the run that the first one had begun."""
+
+from fallback_plugin.agent.journal import publishing
+from fallback_plugin.agent.journal.defaults import Defaults
+from fallback_plugin.agent.journal.delivering import settled
+from fallback_plugin.agent.protocols import Accepted
+from fallback_plugin.agent.records import Run, Session, UserPrompt
+from fallback_plugin.agent.store import Transaction, messages, runs, sessions
+from fallback_plugin.errors import AgentError
+
+
+def accept(
+    tx: Transaction, session_id: str, prompt: UserPrompt, sequence: int, defaults: Defaults
+) -> Accepted:
+    """Keep a prompt of a session, or of the one that carries it on."""
+    session = sessions.latest(tx.rows, session_id)
+    if (earlier := _repeated(tx, session_id, session, prompt)) is not None:
+        return Accepted(earlier, is_new=False)
+    _check_message(tx, session, prompt)
+    run_id = defaults.new_id("run")
+    run = Run(
+        id=run_id,
+        session_id=session.id,
+        sequence=sequence,
+        message_id=prompt.message_id or defaults.new_id("msg"),
+        prompt=prompt,
+        accepted_at=tx.now,
+    )
+    if settled(run, session, defaults).prompt.model is None:
+        raise AgentError("no model: name one in the prompt, or a default one in the settings")
+    key = prompt.client_key or run.message_id
+    if runs.by_key(tx.rows, session.id, key) is not None:
+        key = run_id  # The stored message is answered again: its own key stays with the run that was first.
+    runs.insert(tx.rows, run, client_key=key, boot=tx.boot)
+    publishing.run_updated(tx, run)
+    return Accepted(run, is_new=True)
+
+
+def _repeated(tx: Transaction, session_id: str, session: Session, prompt: UserPrompt) -> Run | None:
+    for place in dict.fromkeys((session.id, session_id)):
+        if prompt.client_key is not None:
+            found = runs.by_key(tx.rows, place, prompt.client_key)
+        elif prompt.message_id is None:
+            return None
+        elif prompt.parts:
+            found = runs.by_key(tx.rows, place, prompt.message_id)
+            if found and found.state == "ended" and not messages.find(tx.rows, place, found.message_id):
+                found = None  # Its message was taken away since, and is sent anew.
+        else:
+            found = runs.by_message(tx.rows, place, prompt.message_id)
+            if found and found.state == "ended":
+                found = None  # A prompt without parts asks to answer the stored message again.
+        if found is not None:
+            return found
+    return None
+
+
+def _check_message(tx: Transaction, session: Session, prompt: UserPrompt) -> None:
+    stored = messages.find(tx.rows, session.id, prompt.message_id) if prompt.message_id else None
+    if stored is None:
+        if not prompt.parts:
+            raise AgentError("the prompt is empty: give it parts, or the messageID of a stored message")
+        return
+    if prompt.parts:
+        raise AgentError(
+            f"message {stored.id} is stored already; leave its parts out to have it answered again",
+            status=409,
+        )
+    last = messages.last_user(tx.rows, session.id)
+    if last is None or stored.id != last.id:
+        raise AgentError(
+            f"message {stored.id} is not the last prompt of session {session.id}; revert to it first",
+            status=409,
+        )

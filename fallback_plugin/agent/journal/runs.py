@@ -1,0 +1,178 @@
+"""What the dispatcher writes down: a run's way from its acceptance to its one end."""
+
+import dataclasses
+import weakref
+from collections.abc import Sequence
+from typing import Final
+
+from fallback_plugin.agent.journal import publishing
+from fallback_plugin.agent.journal.accepting import accept
+from fallback_plugin.agent.journal.continuing import Continued, Opening, continue_session
+from fallback_plugin.agent.journal.defaults import Defaults
+from fallback_plugin.agent.journal.delivering import deliver
+from fallback_plugin.agent.journal.ending import end_run, leave
+from fallback_plugin.agent.journal.turn import StoredTurn
+from fallback_plugin.agent.protocols import Accepted, StatusWord
+from fallback_plugin.agent.records import Json, Outcome, Run, UserPrompt
+from fallback_plugin.agent.store import Store, Transaction, runs
+from fallback_plugin.errors import AgentError
+
+
+class StoredRuns:
+    """The `RunJournal` over a store, and the maker of each run's `TurnJournal`."""
+
+    def __init__(self, store: Store, defaults: Defaults) -> None:
+        self._store: Final = store
+        self._defaults: Final = defaults
+        self._turns: Final[weakref.WeakValueDictionary[str, StoredTurn]] = weakref.WeakValueDictionary()
+
+    def turn(self, run: Run, *, memory_owner: str | None = None) -> StoredTurn:
+        """Return what an active run writes with; ``memory_owner`` is whom its memory is owed to."""
+        turn = StoredTurn(self._store, run, self._defaults, memory_owner=memory_owner)
+        self._turns[run.id] = turn
+        return turn
+
+    async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
+        """Keep a prompt, or return the run that a repeated one had begun.
+
+        Raises:
+            AgentError: 404 without such a session, 400 without a model or anything to answer, 409 for the id
+                of a message that is stored already, with other parts.
+        """
+        return await self._store.write(lambda tx: accept(tx, session_id, prompt, sequence, self._defaults))
+
+    async def queue(self, run: Run) -> None:
+        """Note that a run waits behind another."""
+        await self._store.write(lambda tx: _queue(tx, run))
+
+    async def activate(self, run: Run) -> Run:
+        """Begin a run: its person's message appears, and it gets its token.
+
+        Raises:
+            AgentError: 409 if it began or ended before, or its session is busy with another.
+        """
+        token = self._defaults.new_id("tok")
+
+        def work(tx: Transaction) -> Run:
+            found = _waiting(tx, run)
+            if (other := runs.active(tx.rows, found.session_id)) is not None:
+                raise AgentError(f"session {found.session_id} is busy with run {other.id}", status=409)
+            delivered, _ = deliver(tx, found, self._defaults)
+            begun = dataclasses.replace(delivered, state="active", writer=token, started_at=tx.now)
+            runs.put(tx.rows, begun, boot=tx.boot)
+            publishing.run_updated(tx, begun)
+            return begun
+
+        return await self._store.write(work)
+
+    async def cancel(self, runs: Sequence[Run]) -> None:
+        """End runs that never began, all at once; what began or ended meanwhile is left as it is."""
+
+        def work(tx: Transaction) -> None:
+            for run in runs:
+                cancel_waiting(tx, run.id, self._defaults)
+
+        await self._store.write(work)
+
+    async def fold(self, runs: Sequence[Run], into: Run) -> None:
+        """End runs by making their prompts messages of an active one's turn. Raises `FencedError`."""
+        await self._store.write(lambda tx: _fold(tx, runs, into, self._defaults))
+
+    async def note_stop(self, run: Run) -> None:
+        """Note that a person stopped an active run: should the host end first, it ends as cancelled."""
+        await self._store.write(lambda tx: runs.note_stop(tx.rows, run.id))
+
+    async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
+        """End an active run whatever is open in it, and take its token away; False if it had ended."""
+        if (turn := self._turns.get(run.id)) is not None:
+            turn.flush()
+
+        def work(tx: Transaction) -> bool:
+            found = runs.find(tx.rows, run.id)
+            if found is None or found.state != "active":
+                return False
+            end_run(tx, found, outcome, error, self._defaults)
+            return True
+
+        return await self._store.write(work)
+
+    async def continue_as(
+        self, run: Run, opening: Sequence[Opening] = (), *, keep_from: str | None = None
+    ) -> Continued:
+        """Go on with an active run under a new session id, after its history was compacted.
+
+        Args:
+            run: the active run. A `StoredTurn` of it writes to the new session from then on.
+            opening: what stands first in the new session.
+            keep_from: the message from which on the old history is copied behind it.
+
+        Raises:
+            FencedError: if the run has ended.
+        """
+        new_id = self._defaults.new_id("ses")
+        return await self._store.write(
+            lambda tx: continue_session(tx, run, opening, self._defaults, new_id=new_id, keep_from=keep_from)
+        )
+
+    async def status(self, session_id: str, status: StatusWord) -> None:
+        """Publish that a session became busy or idle. After a power failure, recovery says it anew."""
+        await self._store.write(lambda tx: publishing.session_status(tx, session_id, status), durable=False)
+
+    async def send(self, run_id: str, sequence: int) -> Run:
+        """Accept a held run anew, under a new number; the dispatcher has to be told of it.
+
+        Raises:
+            AgentError: 404 if there is none, 409 if it is not held.
+        """
+
+        def work(tx: Transaction) -> Run:
+            held = dataclasses.replace(_held(tx, run_id), state="accepted", sequence=sequence)
+            runs.put(tx.rows, held, boot=tx.boot)
+            publishing.run_updated(tx, held)
+            return held
+
+        return await self._store.write(work)
+
+    async def discard(self, run_id: str) -> Run:
+        """End a held run without a trace in the history.
+
+        Raises:
+            AgentError: 404 if there is none, 409 if it is not held.
+        """
+        return await self._store.write(lambda tx: leave(tx, _held(tx, run_id), "discarded"))
+
+
+def cancel_waiting(tx: Transaction, run_id: str, defaults: Defaults) -> None:
+    """End a run that never began as cancelled: its prompt is kept, with an empty stopped answer."""
+    found = runs.find(tx.rows, run_id)
+    if found is not None and found.state in runs.WAITING:
+        end_run(tx, deliver(tx, found, defaults).run, "cancelled", None, defaults)
+
+
+def _fold(tx: Transaction, folded: Sequence[Run], into: Run, defaults: Defaults) -> None:
+    active = runs.writing(tx.rows, into)
+    for run in folded:
+        found = runs.find(tx.rows, run.id)
+        if found is not None and found.state in runs.WAITING:
+            leave(tx, deliver(tx, found, defaults, writer=active).run, "folded")
+
+
+def _queue(tx: Transaction, run: Run) -> None:
+    found = runs.find(tx.rows, run.id)
+    if found is not None and found.state in runs.WAITING:
+        found = runs.put(tx.rows, dataclasses.replace(found, state="queued"), boot=tx.boot)
+        publishing.run_updated(tx, found)
+
+
+def _waiting(tx: Transaction, run: Run) -> Run:
+    found = runs.get(tx.rows, run.id)
+    if found.state not in runs.WAITING:
+        raise AgentError(f"run {run.id} cannot begin: it is {found.state}", status=409)
+    return found
+
+
+def _held(tx: Transaction, run_id: str) -> Run:
+    found = runs.get(tx.rows, run_id)
+    if found.state != "held":
+        raise AgentError(f"run {run_id} is not held but {found.state}", status=409)
+    return found

@@ -1,0 +1,181 @@
+"""What a turn writes down in its run's name."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
+
+from fallback_plugin.agent.journal import publishing
+from fallback_plugin.agent.journal.defaults import Defaults
+from fallback_plugin.agent.journal.ending import end_run
+from fallback_plugin.agent.journal.growing import GrowingText, Growth
+from fallback_plugin.agent.records import Json, Outcome, Run
+from fallback_plugin.agent.store import Store, Transaction, messages, parts, runs, segments, sessions
+from fallback_plugin.agent.store.messages import MessageRow
+from fallback_plugin.agent.store.parts import GROWING
+from fallback_plugin.agent.store.stored_json import storable
+from fallback_plugin.errors import AgentError, FencedError
+
+FLUSH_AFTER_S: Final = 0.05
+"""How long text may wait; the contract allows 0.1 s until it is written, and the write takes some of that."""
+
+FLUSH_SIZE: Final = 4096
+
+
+class Timer(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> object:
+        """Take it back."""
+        ...
+
+
+CallLater: TypeAlias = Callable[[float, Callable[[], object]], Timer]
+
+
+class StoredTurn:
+    """The `TurnJournal` over a store. Text waits in memory, at most `FLUSH_AFTER_S` and `FLUSH_SIZE`."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: Run,
+        defaults: Defaults,
+        *,
+        memory_owner: str | None = None,
+        call_later: CallLater | None = None,
+    ) -> None:
+        self._store: Final = store
+        self._run: Final = run
+        self._defaults: Final = defaults
+        self._memory_owner: Final = memory_owner
+        self._call_later: Final[CallLater] = call_later or asyncio.get_running_loop().call_later
+        self._growing: Final = GrowingText()
+        self._timer: Timer | None = None
+        self._trouble: BaseException | None = None
+
+    async def put_message(self, info: Json) -> None:
+        """Add or replace an answer's ``info``, or replace that of the person's message."""
+        is_last = "completed" in (info.get("time") or {})
+        await self._write(lambda tx, run: _put_message(tx, run, info), durable=is_last)
+
+    async def remove_message(self, message_id: str) -> None:
+        """Take a message of this run away, with its parts."""
+        await self._write(lambda tx, run: _remove_message(tx, run, message_id), durable=True)
+
+    async def put_part(self, part: Json, *, durable: bool = True) -> None:
+        """Add or replace a part of a message of this run.
+
+        A text that is not given stays as it has grown; one that is given replaces it.
+        """
+        is_open = _is_open(part)
+        self.flush()
+        if part.get("type") in GROWING:
+            self._growing.put(str(part["messageID"]), str(part["id"]), part.get("text"), is_open=is_open)
+        await self._write(lambda tx, run: _put_part(tx, run, part, is_open=is_open), durable=durable)
+
+    async def append(self, part_id: str, field: str, delta: str) -> None:
+        """Let an open part's text grow."""
+        self._check()
+        if field != "text":
+            raise AgentError(f"part {part_id}: only its text grows, not its {field}")
+        self._growing.append(part_id, storable(delta))
+        if self._growing.size >= FLUSH_SIZE:
+            await self._written(self.flush())
+        elif self._timer is None:
+            self._timer = self._call_later(FLUSH_AFTER_S, self.flush)
+
+    async def finish(self, info: Json | None, outcome: Outcome, error: Json | None = None) -> None:
+        """End the turn: its last message, the run, its memory segment and the terminal event, all at once."""
+
+        def work(tx: Transaction, run: Run) -> None:
+            if info is not None:
+                _put_message(tx, run, info)
+            end_run(tx, run, outcome, error, self._defaults)
+            if outcome == "completed" and self._memory_owner is not None:
+                segments.mark_turn(tx.rows, run.session_id, self._memory_owner)
+
+        await self._write(work, durable=True)
+        self._trouble = FencedError(f"run {self._run.id} has ended; what it still writes is refused")
+
+    def flush(self) -> "asyncio.Future[None] | None":
+        """Have the text that waits written, before whatever is written next."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        grown = self._growing.take()
+        if not grown or self._trouble is not None:
+            return None
+        job = self._store.submit(lambda tx: _grow(tx, runs.writing(tx.rows, self._run), grown), durable=False)
+        job.add_done_callback(self._note_trouble)
+        return job
+
+    async def _write(self, work: Callable[[Transaction, Run], None], *, durable: bool) -> None:
+        if isinstance(self._trouble, FencedError):
+            raise self._trouble
+        self.flush()
+        await self._store.write(lambda tx: work(tx, runs.writing(tx.rows, self._run)), durable=durable)
+
+    async def _written(self, job: "asyncio.Future[None] | None") -> None:
+        if job is not None:
+            # Shielded: the job is carried out in any case, and its outcome has to reach `_note_trouble`.
+            await asyncio.shield(job)
+
+    def _note_trouble(self, job: "asyncio.Future[None]") -> None:
+        if not job.cancelled() and (error := job.exception()) is not None:
+            self._trouble = error
+
+    def _check(self) -> None:
+        # Once some text is lost, no later text may follow it: there would be a hole.
+        if self._trouble is not None:
+            raise self._trouble
+
+
+def _is_open(part: Json) -> bool:
+    if part.get("type") in GROWING:
+        return "end" not in (part.get("time") or {})
+    return part.get("type") == "tool" and (part.get("state") or {}).get("status") in ("pending", "running")
+
+
+def _put_message(tx: Transaction, run: Run, info: Json) -> None:
+    stored = messages.find(tx.rows, run.session_id, str(info["id"]))
+    if stored is not None:
+        _check_own(stored, run)
+    info = {**info, "sessionID": run.session_id}
+    messages.put(tx.rows, run.session_id, info, run_id=run.id)
+    publishing.message_updated(tx, info, run.id)
+
+
+def _remove_message(tx: Transaction, run: Run, message_id: str) -> None:
+    stored = _own(tx, run, message_id)
+    messages.delete(tx.rows, stored)
+    session = sessions.get(tx.rows, run.session_id)
+    sessions.put(tx.rows, session, revision=session.revision + 1)
+    publishing.message_removed(tx, run.session_id, message_id, run.id)
+
+
+def _put_part(tx: Transaction, run: Run, part: Json, *, is_open: bool) -> None:
+    message = _own(tx, run, str(part["messageID"]))
+    whole: dict[str, Any] = {**part, "sessionID": run.session_id}
+    if part.get("type") in GROWING and "text" not in part:
+        whole["text"] = parts.text_of(tx.rows, message.key, str(part["id"]))
+    parts.put(tx.rows, message.key, whole, is_open=is_open)
+    sessions.touch(tx.rows, run.session_id, tx.now)
+    publishing.part_updated(tx, whole, run.id)
+
+
+def _grow(tx: Transaction, run: Run, grown: list[Growth]) -> None:
+    for growth in grown:
+        message = _own(tx, run, growth.message_id)
+        parts.grow(tx.rows, message.key, growth.part_id, growth.text)
+        publishing.part_grown(tx, run.session_id, growth)
+
+
+def _own(tx: Transaction, run: Run, message_id: str) -> MessageRow:
+    stored = messages.get(tx.rows, run.session_id, message_id)
+    _check_own(stored, run)
+    return stored
+
+
+def _check_own(stored: MessageRow, run: Run) -> None:
+    if stored.run_id != run.id:
+        raise AgentError(f"message {stored.id} is not one of run {run.id}", status=409)
