@@ -17,11 +17,13 @@ class EventPage:
 
     Attributes:
         through: up to here nothing is missing but what ``has_gap`` tells of.
+        is_last: no more of them were there.
         has_gap: some events asked for are not kept any more: read the sessions themselves.
     """
 
     events: tuple[StoredEvent, ...]
     through: int
+    is_last: bool
     has_gap: bool
 
 
@@ -53,7 +55,8 @@ def after(rows: Rows, sequence: int, *, session_id: str | None = None, limit: in
             )
             for number, session, run, kind, properties in found
         ),
-        through=found[-1][0] if len(found) == limit else max(end, sequence),
+        through=found[-1][0] if len(found) == limit else end,
+        is_last=len(found) < limit,
         has_gap=sequence < folded or sequence > end,
     )
 

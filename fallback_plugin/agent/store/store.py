@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from fallback_plugin.agent.records import HostEvent
+from fallback_plugin.agent.records import HostEvent, StoredEvent
+from fallback_plugin.agent.store import events
 from fallback_plugin.agent.store.folder import DataFolder
 from fallback_plugin.agent.store.opening import check_sqlite, connect, connect_to_read, prepare
 from fallback_plugin.agent.store.transaction import Rows, Transaction
@@ -29,6 +30,7 @@ class Store:
     Attributes:
         file: the database.
         boot: the number of this start of the host.
+        last_event: the sequence of the last event that was published.
         notices: what a person should know about the place, e.g. that it is slow.
     """
 
@@ -44,6 +46,7 @@ class Store:
         self.file: Final = folder.file
         self.boot: Final = boot
         self.notices: Final = notices
+        self.last_event = events.last_sequence(rows)
         self._folder: Final = folder
         self._rows: Final = rows
         self._clock: Final = clock
@@ -140,9 +143,12 @@ class Store:
         self._rows.close()
         self._folder.leave()
 
-    def _publish(self, events: Sequence[HostEvent]) -> None:
+    def _publish(self, published: Sequence[HostEvent]) -> None:
+        for event in published:
+            if isinstance(event, StoredEvent):
+                self.last_event = event.sequence
         if self._listener is not None:
-            self._listener(events)
+            self._listener(published)
 
     def _read(self, work: Callable[[Rows], T]) -> T:
         with explaining(self.file):
