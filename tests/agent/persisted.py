@@ -1,9 +1,10 @@
 """A host's persistence on a folder, with a clock and names that a test can foresee."""
 
 import itertools
+import shutil
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -165,4 +166,27 @@ def in_file(folder: Path, statement: str, *values: object) -> list[Any]:
         return found
 
 
-Reopen = Callable[[], Host]
+class Restarts:
+    """Starts of the host, each on what the one before would leave if it was killed right now."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._hosts: list[Host] = []
+
+    def first(self) -> Host:
+        return self._started(self._folder / "0")
+
+    def after_kill(self, host: Host) -> Host:
+        """Start on a copy of the files as they are: what a process that dies leaves in them."""
+        folder = self._folder / str(len(self._hosts))
+        shutil.copytree(host.folder, folder)
+        return self._started(folder, host.clock)
+
+    def close(self) -> None:
+        for host in self._hosts:
+            host.close()
+
+    def _started(self, folder: Path, clock: Clock | None = None) -> Host:
+        host = Host(folder, clock, start=f"{len(self._hosts)}-")
+        self._hosts.append(host)
+        return host

@@ -194,7 +194,7 @@ def assembled(found: list[HostEvent]) -> dict[str, str]:
     return {part_id: text for part_id, text in shown.items() if part_id == "prt_t"}
 
 
-async def test_report_S16_a_refresh_shows_all_text_there_is_and_goes_on(host: Host, bus: Bus) -> None:  # noqa: N802
+async def test_report_S16_a_refresh_shows_all_text_there_is_and_goes_on(host: Host, bus: Bus) -> None:
     session = await host.session()
     turn = await open_text(host, session.id, "before ")
 

@@ -19,6 +19,7 @@ from fallback_plugin.agent.records import Json, Outcome, Run, Session
 from fallback_plugin.agent.store import Transaction, messages, parts, runs, sessions
 from fallback_plugin.agent.store.messages import MessageRow
 from fallback_plugin.agent.store.parts import GROWING
+from fallback_plugin.wire.fields import optional_object
 
 _OWN_ERROR: Final[Mapping[Outcome, Json]] = {"cancelled": ABORTED, "interrupted": INTERRUPTED}
 _NEEDS_ERROR: Final[frozenset[Outcome]] = frozenset({"failed", "cancelled", "interrupted"})
@@ -66,25 +67,30 @@ def close_parts(tx: Transaction, run_id: str, outcome: Outcome) -> None:
 def closed_part(part: Mapping[str, Any], outcome: Outcome, now_ms: int) -> dict[str, Any]:
     """Return an open part as it stands after its run ended before it did."""
     if part.get("type") in GROWING:
-        return {**part, "time": {"start": now_ms, **(part.get("time") or {}), "end": now_ms}}
+        return {**part, "time": {"start": now_ms, **(optional_object(part, "time") or {}), "end": now_ms}}
     if part.get("type") != "tool":
         return dict(part)
-    state = part.get("state") or {}
+    state = optional_object(part, "state") or {}
     word = {"cancelled": "Cancelled", "interrupted": "Interrupted by a restart of the host"}.get(
         outcome, "Ended"
     )
     started = state.get("status") == "running"
     effect = "while it ran: whether it took effect is not known" if started else "before it ran"
-    time = {"start": now_ms, **(state.get("time") or {}), "end": now_ms}
+    time = {"start": now_ms, **(optional_object(state, "time") or {}), "end": now_ms}
     kept = {name: state[name] for name in ("metadata",) if name in state}
-    closed = {"status": "error", "input": state.get("input") or {}, "error": f"{word} {effect}", "time": time}
+    closed = {
+        "status": "error",
+        "input": optional_object(state, "input") or {},
+        "error": f"{word} {effect}",
+        "time": time,
+    }
     return {**part, "state": {**kept, **closed}}
 
 
 def _close_answer(
     tx: Transaction, answer: MessageRow, run: Run, outcome: Outcome, error: Json | None
 ) -> None:
-    time = answer.info.get("time") or {}
+    time = optional_object(answer.info, "time") or {}
     if time.get("completed") is None:
         shown = {"error": error} if error and outcome in _NEEDS_ERROR else {}
         completed = {"time": {**time, "completed": milliseconds(tx.now)}}

@@ -14,6 +14,7 @@ from fallback_plugin.agent.store.messages import MessageRow
 from fallback_plugin.agent.store.parts import GROWING
 from fallback_plugin.agent.store.stored_json import storable
 from fallback_plugin.errors import AgentError, FencedError
+from fallback_plugin.wire.fields import optional_object
 
 FLUSH_AFTER_S: Final = 0.05
 """How long text may wait; the contract allows 0.1 s until it is written, and the write takes some of that."""
@@ -55,7 +56,7 @@ class StoredTurn:
 
     async def put_message(self, info: Json) -> None:
         """Add or replace an answer's ``info``, or replace that of the person's message."""
-        is_last = "completed" in (info.get("time") or {})
+        is_last = "completed" in (optional_object(info, "time") or {})
         await self._write(lambda tx, run: _put_message(tx, run, info), durable=is_last)
 
     async def remove_message(self, message_id: str) -> None:
@@ -132,8 +133,11 @@ class StoredTurn:
 
 def _is_open(part: Json) -> bool:
     if part.get("type") in GROWING:
-        return "end" not in (part.get("time") or {})
-    return part.get("type") == "tool" and (part.get("state") or {}).get("status") in ("pending", "running")
+        return "end" not in (optional_object(part, "time") or {})
+    return part.get("type") == "tool" and (optional_object(part, "state") or {}).get("status") in (
+        "pending",
+        "running",
+    )
 
 
 def _put_message(tx: Transaction, run: Run, info: Json) -> None:

@@ -54,7 +54,7 @@ async def test_an_empty_prompt_is_refused(host: Host) -> None:
         await host.accepted(session.id, "")
 
 
-async def test_report_S04_a_repeated_request_gets_the_first_run(host: Host) -> None:  # noqa: N802
+async def test_report_S04_a_repeated_request_gets_the_first_run(host: Host) -> None:
     session = await host.session()
     first = await host.runs.accept(session.id, prompt(message_id="msg_1"), 1)
 
@@ -65,7 +65,7 @@ async def test_report_S04_a_repeated_request_gets_the_first_run(host: Host) -> N
     assert len(host.told("run.updated")) == 1
 
 
-async def test_report_S08_a_clients_key_makes_two_requests_one(host: Host) -> None:  # noqa: N802
+async def test_report_S08_a_clients_key_makes_two_requests_one(host: Host) -> None:
     session = await host.session()
     first = await host.runs.accept(session.id, prompt(client_key="submit-1"), 1)
     await host.runs.activate(first.run)
@@ -157,7 +157,7 @@ async def test_a_run_that_waits_says_so(host: Host) -> None:
     assert host.told("run.updated")[-1]["run"]["state"] == "queued"
 
 
-async def test_report_E14_a_cancelled_prompt_is_kept_with_an_empty_stopped_answer(host: Host) -> None:  # noqa: N802
+async def test_report_E14_a_cancelled_prompt_is_kept_with_an_empty_stopped_answer(host: Host) -> None:
     session = await host.session()
     waiting = [await host.accepted(session.id, text) for text in ("a", "b")]
 

@@ -254,7 +254,7 @@ async def test_g4_late_text_is_refused_at_the_next_call(host: Host, timers: Time
     assert texts(await host.history(run.session_id))[-1] == ("assistant", "")
 
 
-async def test_report_E16_a_late_worker_does_not_overwrite_the_next_turn(host: Host, timers: Timers) -> None:  # noqa: N802
+async def test_report_E16_a_late_worker_does_not_overwrite_the_next_turn(host: Host, timers: Timers) -> None:
     first, late = await begun(host, timers)
     await host.runs.end(first, "cancelled")
     second, turn = await host.turn(first.session_id)

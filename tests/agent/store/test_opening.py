@@ -72,7 +72,7 @@ def test_a_disk_without_shared_memory_gets_a_rollback_journal(
     assert in_file(folder, "PRAGMA journal_mode") == [("delete",)]
 
 
-def test_report_S14_two_hosts_never_share_a_folder(folder: Path) -> None:  # noqa: N802 -- the report's name
+def test_report_S14_two_hosts_never_share_a_folder(folder: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, folder],
         stdin=subprocess.PIPE,
