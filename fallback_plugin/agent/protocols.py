@@ -20,7 +20,9 @@ class Accepted:
 class RunJournal(Protocol):
     """What the dispatcher writes down.
 
-    When a call returns, it is on stable storage and its events are published, in the order of the calls.
+    When a call returns, it is on stable storage and its events are published. Calls take effect in the order
+    in which they are made, also when several are under way: nothing may be awaited before a call has its
+    place in that order. A call that fails changes nothing.
     """
 
     async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
@@ -32,7 +34,10 @@ class RunJournal(Protocol):
         ...
 
     async def activate(self, run: Run) -> Run:
-        """Begin a run: its person's message appears, and it gets the token that its writes have to carry."""
+        """Begin a run: its person's message appears, and it gets the token that its writes have to carry.
+
+        The run may have been accepted, queued or held. Raises `FencedError` if it has ended or is gone.
+        """
         ...
 
     async def cancel(self, runs: Sequence[Run]) -> None:
@@ -48,7 +53,11 @@ class RunJournal(Protocol):
         ...
 
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
-        """End an active run whatever is open in it, and take its token away; False if it had ended."""
+        """End a run whatever is open in it, and take its token away; False if it had ended.
+
+        An active run gets an answer, at least an empty one with this outcome. So does one that could not be
+        activated, after its person's message. A held one that is discarded gets neither.
+        """
         ...
 
     async def status(self, session_id: str, status: StatusWord) -> None:

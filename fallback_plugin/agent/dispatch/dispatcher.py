@@ -1,0 +1,218 @@
+"""The dispatcher: accepts prompts, runs each session's one after the other, and cancels exactly."""
+
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from fallback_plugin.agent.dispatch.from_threads import DispatcherFromThreads
+from fallback_plugin.agent.dispatch.isolation import Isolation
+from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, Lane, LaneStatus
+from fallback_plugin.agent.dispatch.lane_runner import LaneRunner
+from fallback_plugin.agent.dispatch.lane_table import LaneTable
+from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
+from fallback_plugin.agent.dispatch.reply import Reply
+from fallback_plugin.agent.dispatch.reservations import AcceptSequence, Reservation
+from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
+from fallback_plugin.agent.protocols import Accepted, RunJournal, Turns
+from fallback_plugin.agent.records import Run, UserPrompt
+from fallback_plugin.errors import AgentError, FencedError
+
+WATCHDOG_S: Final = 10.0
+"""How long a cancelled run may take to unwind before its lane goes on without it."""
+
+STOP_MARGIN_S: Final = 5.0
+"""How long a stop may take beyond the watchdog, for what is still being written."""
+
+
+class Dispatcher:
+    """Runs the prompts of each session one after the other; sessions run side by side.
+
+    Keep `run` running; use everything else from its event loop's thread (`from_threads` is for others).
+    What is asked for here is the dispatcher's own work: it goes on when the one who asked is cancelled.
+
+    Attributes:
+        isolation: gives a session to one operation that is no run.
+        from_threads: the dispatcher for other threads.
+
+    Args:
+        journal: where everything is written down.
+        turns: what runs a turn.
+        last_sequence: the greatest number of an acceptance in the store.
+        watchdog_s: how long a cancelled run may take to unwind.
+    """
+
+    def __init__(
+        self, journal: RunJournal, turns: Turns, *, last_sequence: int = 0, watchdog_s: float = WATCHDOG_S
+    ) -> None:
+        self._journal = journal
+        self._watchdog_s = watchdog_s
+        self._lanes = LaneTable(AcceptSequence(last_sequence))
+        self._under_way = RunsUnderWay()
+        self._tasks = OwnTasks()
+        self._runner = LaneRunner(
+            journal, turns, self._lanes, self._under_way, watchdog_s=watchdog_s, tasks=self._tasks
+        )
+        self.isolation = Isolation(self._lanes, self._runner, self._tasks)
+        self.from_threads = DispatcherFromThreads(self, lambda: self._tasks.portal)
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Serve until `stop` or cancellation; after either, what is active gets its time to unwind."""
+        await self._tasks.run(self._close_lanes, task_status=task_status)
+
+    async def stop(self) -> bool:
+        """Accept nothing more, cancel what is active, and wait until it has unwound.
+
+        What was accepted and has not begun stays in the journal as it is. Returns False if something has not
+        unwound in the watchdog's time; its run has ended all the same, and `run` goes on waiting for it.
+        """
+        self._tasks.request_stop()
+        with anyio.move_on_after(self._watchdog_s + STOP_MARGIN_S):
+            await self._tasks.until_ended()
+        return self._tasks.has_ended
+
+    def status(self, session_id: str) -> LaneStatus:
+        """Return what a session's lane holds."""
+        lane = self._lanes.find(session_id)
+        return LaneStatus() if lane is None else lane.status
+
+    def busy_sessions(self) -> dict[str, LaneStatus]:
+        """Return the sessions that are busy, under each of their ids."""
+        return {name: lane.status for lane in self._lanes if not lane.is_idle for name in lane.ids}
+
+    def queued(self, session_id: str) -> tuple[Run, ...]:
+        """Return the runs that wait in a session, the next one first."""
+        lane = self._lanes.find(session_id)
+        return () if lane is None else tuple(waiting.run for waiting in lane.queue)
+
+    async def accept(self, session_id: str, prompt: UserPrompt, *, parent: Run | None = None) -> Accepted:
+        """Keep a prompt and run it when its turn comes; returns as soon as it is on stable storage.
+
+        Args:
+            session_id: whose prompt it is.
+            prompt: the prompt.
+            parent: the active run on whose behalf a child session is prompted. When that is cancelled or
+                ends, everything in the child session is cancelled.
+
+        Raises:
+            AgentError: if there is no such session, it is being deleted, the disk refuses, or the host stops.
+            FencedError: if the parent has ended or was cancelled.
+        """
+        self._tasks.check_open()
+        reply: Reply[Accepted] = Reply()
+        with self._lanes.hold(session_id) as lane:
+            if parent is not None:
+                self._add_child(parent, session_id)
+            self._tasks.start(self._accept, lane, lane.reserve(), session_id, prompt, reply)
+        return await reply.get()
+
+    async def send(self, run: Run) -> None:
+        """Let a held run take its turn.
+
+        Raises:
+            AgentError: with status 409 if the run is not held, or was sent already.
+        """
+        self._tasks.check_open()
+        self._check_held(run)
+        with self._lanes.hold(run.session_id) as lane:
+            reservation = lane.reserve()
+            self._under_way.begin(run)
+            self._tasks.start(self._runner.enter, lane, run, reservation)
+
+    async def discard(self, run: Run) -> None:
+        """End a held run without a turn.
+
+        Raises:
+            AgentError: with status 409 if the run is not held, or was sent already.
+        """
+        self._check_held(run)
+        self._under_way.begin(run)
+        try:
+            if not await self._tasks.ask(partial(self._journal.end, run, "discarded")):
+                raise _not_held(run)
+        finally:
+            self._under_way.end(run)
+
+    async def wait(self, run_id: str) -> None:
+        """Wait until a run has its terminal event, and the run it was folded into; at once if it is unknown.
+
+        Raises:
+            AgentError: if the host stops before the run began, or its end cannot be written.
+        """
+        await self._under_way.wait(run_id)
+
+    async def cancel(self, session_id: str, mode: CancelMode = "all") -> Cancelled:
+        """Cancel what there is in a session; an idle one does not change.
+
+        Returns when the end of what was dropped is on stable storage; what is active unwinds after that.
+        """
+        lane = self._lanes.find(session_id)
+        if lane is None:
+            return Cancelled()
+        hit = lane.cancel(mode)
+        if hit.dropped:
+            error = await self._tasks.ask(partial(self._runner.write_cancelled, lane, hit.dropped))
+            if error is not None:
+                raise error
+        return hit
+
+    def release(self, session_id: str) -> bool:
+        """Cancel what is active and take it off its lane at once; False if nothing was."""
+        lane = self._lanes.find(session_id)
+        if lane is None or lane.active is None:
+            return False
+        lane.active.give_up()
+        return True
+
+    async def rotate(self, old_id: str, new_id: str) -> None:
+        """Let a session go on under a new id; both resolve to one lane until nobody works with it.
+
+        To be called before anybody else knows the new id.
+        """
+        lane = self._lanes.find(old_id)
+        if lane is not None:
+            self._lanes.alias(lane, new_id)
+            if lane.is_told_busy:
+                await self._tasks.ask(partial(self._runner.tell_busy, lane))
+
+    async def _accept(
+        self,
+        lane: Lane,
+        reservation: Reservation,
+        session_id: str,
+        prompt: UserPrompt,
+        reply: Reply[Accepted],
+    ) -> None:
+        with self._lanes.keep(lane):
+            try:
+                accepted = await self._journal.accept(session_id, prompt, reservation.sequence)
+            except Exception as error:  # noqa: BLE001 -- it is the answer
+                reservation.close()
+                reply.fail(error)
+            else:
+                reply.give(accepted)
+                if accepted.is_new:
+                    await self._runner.enter(lane, accepted.run, reservation)
+                reservation.close()
+            await self._runner.settle(lane)
+
+    def _add_child(self, parent: Run, session_id: str) -> None:
+        lane = self._lanes.find(parent.session_id)
+        entry = None if lane is None else lane.active
+        if entry is None or entry.is_cancelled or entry.run is None or entry.run.id != parent.id:
+            raise FencedError(f"run {parent.id} has ended or was stopped: it cannot prompt {session_id}")
+        self._under_way.add_child(parent, session_id)
+
+    def _check_held(self, run: Run) -> None:
+        if run.state != "held" or run.id in self._under_way:
+            raise _not_held(run)
+
+    def _close_lanes(self) -> None:
+        for lane in self._lanes:
+            self._runner.leave(lane.close())
+
+
+def _not_held(run: Run) -> AgentError:
+    return AgentError(f"run {run.id} is not held: it was sent, discarded or has ended", status=409)

@@ -1,0 +1,227 @@
+"""A session's lane: which run has it, which wait, and what a cancel covers. No I/O, no clock, no awaiting.
+
+Every decision is one call, so nothing can happen between looking and deciding.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
+from fallback_plugin.agent.dispatch.reservations import AcceptSequence, Reservation
+from fallback_plugin.agent.records import Run
+from fallback_plugin.errors import AgentError
+
+CancelMode: TypeAlias = Literal["all", "current", "queue"]
+"""``all`` covers what is active, accepted or queued; ``current`` only the run that is or would be next to be
+active; ``queue`` only what waits."""
+
+Decision: TypeAlias = Literal["active", "queued", "cancelled", "kept"]
+"""``kept``: the host is stopping, and the prompt stays as it was accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run in the queue, and the number of the acceptance that brought it there."""
+
+    run: Run
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """What a cancel hit.
+
+    Attributes:
+        is_active: whether something was active that now unwinds.
+        accepted: how many acceptances will end as cancelled when they are decided about.
+        dropped: the runs taken out of the queue.
+    """
+
+    is_active: bool = False
+    accepted: int = 0
+    dropped: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStatus:
+    """What a lane holds: ``active`` is 0 or 1; ``is_busy`` until the last terminal event is written."""
+
+    active: int = 0
+    accepted: int = 0
+    queued: int = 0
+    is_busy: bool = False
+
+
+class Lane:
+    """The serial executor of one session, as a value that changes.
+
+    Attributes:
+        ids: every id of the session, the newest last: compaction lets it go on under a new one.
+        mark: the greatest acceptance that a cancel covers, 0 when there is none.
+        ending: how many runs were cancelled before they began and wait for their terminal event.
+        is_closed: whether the host is stopping.
+        deletions: how many deletions of the session are under way; no prompt is accepted meanwhile.
+        holders: how many tasks work with this lane and count on its staying the same one.
+    """
+
+    def __init__(self, session_id: str, sequence: AcceptSequence) -> None:
+        self.ids = [session_id]
+        self.active: ActiveEntry | None = None
+        self.queue: deque[Waiting] = deque()
+        self.mark = 0
+        self.ending = 0
+        self.is_closed = False
+        self.deletions = 0
+        self.holders = 0
+        self._sequence = sequence
+        self._reservations: dict[int, Reservation] = {}
+        self._told_busy: list[str] = []
+
+    @property
+    def accepted(self) -> int:
+        """How many acceptances are not decided about."""
+        return len(self._reservations)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is active, accepted or queued, and every terminal event is written."""
+        return self.active is None and not (self._reservations or self.queue or self.ending)
+
+    @property
+    def status(self) -> LaneStatus:
+        """The lane's counts."""
+        active = int(self.active is not None)
+        return LaneStatus(active, self.accepted, len(self.queue), is_busy=not self.is_idle)
+
+    def reserve(self) -> Reservation:
+        """Take a place for a prompt, before it is written down.
+
+        Raises:
+            AgentError: with status 409 while the session is being deleted.
+        """
+        if self.deletions:
+            raise AgentError(f"session {self.ids[-1]} is being deleted", status=409)
+        return self._keep(self._sequence.take())
+
+    def close_reservation(self, reservation: Reservation) -> None:
+        """Give a place back; with the last one goes the mark, which has nothing left to cover."""
+        if self._reservations.get(reservation.sequence) is reservation:
+            del self._reservations[reservation.sequence]
+            if not self._reservations:
+                self.mark = 0
+
+    def covers(self, sequence: int) -> bool:
+        """Tell whether a cancel covers an acceptance. Asking does not use the mark up."""
+        return sequence <= self.mark
+
+    def enter(self, run: Run, reservation: Reservation) -> Decision:
+        """Decide what becomes of an accepted run, and give its place back."""
+        covered = reservation.is_covered
+        reservation.close()
+        if covered:
+            self.ending += 1
+            return "cancelled"
+        if self.is_closed:
+            return "kept"
+        if self.active is not None:
+            self.queue.append(Waiting(run, reservation.sequence))
+            return "queued"
+        self.active = ActiveEntry(run)
+        return "active"
+
+    def occupy(self, purpose: str) -> ActiveEntry:
+        """Take an idle lane for something that is no run; prompts queue behind it.
+
+        Raises:
+            AgentError: with status 409 if the lane is busy.
+        """
+        if self.deletions or not self.is_idle:
+            raise AgentError(
+                f"{purpose}: session {self.ids[-1]} is busy: stop it, or wait until it is idle", status=409
+            )
+        self.active = ActiveEntry(None)
+        return self.active
+
+    def cancel(self, mode: CancelMode = "all") -> Cancelled:
+        """Cancel what there is at this moment, and nothing that comes later."""
+        reached = self.active if mode != "queue" else None
+        if reached is not None:
+            reached.cancel()
+        covered = 0
+        if self._reservations and (mode == "all" or (mode == "current" and reached is None)):
+            self.mark = max(self.mark, self._sequence.last if mode == "all" else min(self._reservations))
+            covered = sum(map(self.covers, self._reservations))
+        dropped = tuple(waiting.run for waiting in self.queue) if mode != "current" else ()
+        if dropped:
+            self.queue.clear()
+            self.ending += len(dropped)
+        return Cancelled(is_active=reached is not None, accepted=covered, dropped=dropped)
+
+    def take_steering(self) -> tuple[list[tuple[Run, Reservation]], list[Run]]:
+        """Take out of the queue what shall join the active turn, and what a cancel covers.
+
+        Until they have joined, the first are accepted again, so that a cancel reaches them meanwhile.
+        """
+        joining: list[tuple[Run, Reservation]] = []
+        for waiting in [waiting for waiting in self.queue if waiting.run.prompt.delivery == "steer"]:
+            if not self.covers(waiting.sequence):
+                self.queue.remove(waiting)
+                joining.append((waiting.run, self._keep(waiting.sequence)))
+        return joining, self._drop_covered()
+
+    def hand_off(self, entry: ActiveEntry) -> tuple[ActiveEntry | None, list[Run]]:
+        """Let the next run follow ``entry``; also returned is what was queued and a cancel covers.
+
+        Nothing changes if the lane is another's by now.
+        """
+        if self.active is not entry:
+            return None, []
+        self.active = None
+        dropped = self._drop_covered()
+        if self.queue:
+            self.active = ActiveEntry(self.queue.popleft().run)
+        elif not self._reservations:
+            self.mark = 0
+        return self.active, dropped
+
+    def ended(self, count: int) -> None:
+        """Note that the terminal events of ``count`` runs are written that never began."""
+        self.ending -= count
+
+    def close(self) -> list[Run]:
+        """Stop: cancel what is active, and return what was queued, which is neither begun nor ended."""
+        self.is_closed = True
+        if self.active is not None:
+            self.active.cancel()
+        left = [waiting.run for waiting in self.queue]
+        self.queue.clear()
+        return left
+
+    def claim_busy(self) -> list[str]:
+        """Return the ids that have still to be told busy; the caller tells them."""
+        claimed = [session_id for session_id in self.ids if session_id not in self._told_busy]
+        self._told_busy += claimed
+        return claimed
+
+    def claim_idle(self) -> list[str]:
+        """Return the ids that have to be told idle now: none unless the lane is; the caller tells them."""
+        if not self.is_idle:
+            return []
+        claimed, self._told_busy = self._told_busy, []
+        return claimed
+
+    @property
+    def is_told_busy(self) -> bool:
+        """Whether anybody was told that the session is busy."""
+        return bool(self._told_busy)
+
+    def _keep(self, sequence: int) -> Reservation:
+        self._reservations[sequence] = Reservation(self, sequence)
+        return self._reservations[sequence]
+
+    def _drop_covered(self) -> list[Run]:
+        dropped = [waiting.run for waiting in self.queue if self.covers(waiting.sequence)]
+        self.queue = deque(waiting for waiting in self.queue if not self.covers(waiting.sequence))
+        self.ending += len(dropped)
+        return dropped

@@ -1,0 +1,245 @@
+"""Carries the runs of each lane to their ends, one after the other, and writes down what becomes of them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import anyio
+
+from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
+from fallback_plugin.agent.dispatch.execution import Execution
+from fallback_plugin.agent.dispatch.lane import Lane
+from fallback_plugin.agent.dispatch.lane_table import LaneTable
+from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
+from fallback_plugin.agent.dispatch.reservations import Reservation
+from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
+from fallback_plugin.agent.protocols import RunJournal, Turns
+from fallback_plugin.agent.records import Json, Outcome, Run
+from fallback_plugin.errors import AgentError, FencedError
+
+logger = logging.getLogger(__name__)
+
+
+class LaneRunner:
+    """Serves the lanes: a task for each that has something active, in a loop until nothing is left.
+
+    Each call that changes a lane makes the journal's call in the same step, so that what is written has the
+    order of what was decided.
+
+    Args:
+        journal: what is written down.
+        turns: what runs a turn.
+        lanes: the lanes.
+        under_way: the runs that have not ended.
+        watchdog_s: how long a cancelled run may take to unwind.
+        tasks: where its tasks live.
+    """
+
+    def __init__(
+        self,
+        journal: RunJournal,
+        turns: Turns,
+        lanes: LaneTable,
+        under_way: RunsUnderWay,
+        *,
+        watchdog_s: float,
+        tasks: OwnTasks,
+    ) -> None:
+        self._journal = journal
+        self._turns = turns
+        self._lanes = lanes
+        self._under_way = under_way
+        self._watchdog_s = watchdog_s
+        self._tasks = tasks
+        self._idle: dict[Lane, anyio.Event] = {}
+
+    async def enter(self, lane: Lane, run: Run, reservation: Reservation) -> None:
+        """Decide in this very step what becomes of an accepted run; then write down what that ends.
+
+        The run enters its session's lane, which is another one than that of its reservation if the session
+        has gone on under a new id.
+        """
+        with self._lanes.keep(lane):
+            if run.session_id in lane.ids:
+                await self._enter(lane, run, reservation)
+                return
+            with self._lanes.hold(run.session_id) as continued:
+                await self._enter(continued, run, reservation)
+            await self.settle(lane)
+
+    async def _enter(self, lane: Lane, run: Run, reservation: Reservation) -> None:
+        if run.id not in self._under_way:
+            self._under_way.begin(run)
+        match lane.enter(run, reservation):
+            case "active":
+                self._tasks.start(self.serve, lane, lane.active)
+            case "queued":
+                await self._write("that a run waits", self._journal.queue(run))
+                await self.tell_busy(lane)
+            case "cancelled":
+                await self.tell_busy(lane)
+                await self.write_cancelled(lane, [run])
+            case "kept":
+                self.leave([run])
+
+    async def serve(self, lane: Lane, entry: ActiveEntry | None) -> None:
+        """Carry a lane's active run to its end, then the next one, until none is left; tell busy and idle."""
+        with self._lanes.keep(lane):
+            if entry is not None:
+                await self.tell_busy(lane)
+            while entry is not None and entry.run is not None:
+                await self._carry(lane, entry, entry.run)
+                entry = self.hand_off(lane, entry)
+            await self.settle(lane)
+
+    def hand_off(self, lane: Lane, entry: ActiveEntry) -> ActiveEntry | None:
+        """Return what follows ``entry`` on its lane; it is active and has to be served."""
+        following, dropped = lane.hand_off(entry)
+        self.end_dropped(lane, dropped)
+        return following
+
+    def end_dropped(self, lane: Lane, runs: Sequence[Run]) -> None:
+        """End runs that a cancel took out of the queue, in a task."""
+        if runs:
+            self._tasks.start(self.write_cancelled, lane, runs)
+
+    async def write_cancelled(self, lane: Lane, runs: Sequence[Run]) -> Exception | None:
+        """End runs that were cancelled before they began; return what was in the way."""
+        with self._lanes.keep(lane):
+            error = await self._write("a cancel", self._journal.cancel(runs))
+            lane.ended(len(runs))
+            for run in runs:
+                self._under_way.end(run, error)
+            await self.settle(lane)
+        return error
+
+    async def settle(self, lane: Lane) -> None:
+        """Tell that a session became idle, if it did."""
+        if lane.is_idle and lane in self._idle:
+            self._idle.pop(lane).set()
+        for session_id in lane.claim_idle():
+            await self._write("idle", self._journal.status(session_id, "idle"))
+
+    async def until_idle(self, lane: Lane) -> None:
+        """Wait until a lane is idle. It is when this returns."""
+        while not lane.is_idle:
+            await self._idle.setdefault(lane, anyio.Event()).wait()
+
+    async def supervise(
+        self,
+        entry: ActiveEntry,
+        call: Callable[[], Awaitable[None]],
+        *,
+        on_cancel: Callable[[], None] = lambda: None,
+    ) -> tuple[bool, Exception | None]:
+        """Make a call that a cancel of the entry reaches; return whether it unwound, and what it raised."""
+        execution = Execution(call, watchdog_s=self._watchdog_s, on_cancel=on_cancel)
+        entry.execution = execution
+        if entry.is_cancelled:
+            execution.cancel()
+        unwound = await execution.carry_out(self._tasks)
+        return unwound, execution.error
+
+    def cancel_children(self, run: Run) -> None:
+        """Cancel whatever there is in the child sessions of a run."""
+        for session_id in self._under_way.children(run):
+            lane = self._lanes.find(session_id)
+            if lane is not None:
+                self.end_dropped(lane, lane.cancel().dropped)
+
+    def leave(self, runs: Sequence[Run]) -> None:
+        """Let go of runs that stay as they were accepted because the host is stopping."""
+        for run in runs:
+            self._under_way.end(
+                run,
+                AgentError(f"the host is stopping: run {run.id} is kept until it starts again", status=503),
+            )
+
+    async def tell_busy(self, lane: Lane) -> None:
+        """Tell that a session is busy under each of its ids, once."""
+        for session_id in lane.claim_busy():
+            await self._write("busy", self._journal.status(session_id, "busy"))
+
+    async def _carry(self, lane: Lane, entry: ActiveEntry, run: Run) -> None:
+        """Begin a run, let its turn run and make sure that it has ended."""
+        if lane.is_closed:
+            self.leave([run])
+            return
+        outcome: Outcome = "cancelled"
+        error: Exception | None = None
+        try:
+            run = entry.run = await self._journal.activate(run)
+        except Exception as refused:
+            logger.exception("run %s of session %s cannot begin", run.id, run.session_id)
+            outcome, error = "failed", refused
+        else:
+            if not entry.is_cancelled:
+                outcome, error = await self._run_turn(lane, entry, run)
+        await self._end(run, outcome, error)
+
+    async def _run_turn(self, lane: Lane, entry: ActiveEntry, run: Run) -> tuple[Outcome, Exception | None]:
+        """Run a turn; return how the run has to end if the turn has not ended it."""
+        unwound, error = await self.supervise(
+            entry,
+            partial(self._turns.run, run, partial(self._join_steering, lane, entry)),
+            on_cancel=partial(self.cancel_children, run),
+        )
+        if not unwound:
+            logger.error(
+                "run %s of session %s did not stop when it was cancelled, and is taken off its lane",
+                run.id,
+                run.session_id,
+            )
+        elif error is not None:
+            logger.error("the turn of run %s raised", run.id, exc_info=error)
+        return ("cancelled" if entry.is_cancelled else "failed"), error
+
+    async def _end(self, run: Run, outcome: Outcome, error: Exception | None) -> None:
+        """End a run unless its turn has."""
+        try:
+            if await self._journal.end(run, outcome, _error_of(outcome, error)):
+                logger.info("run %s was ended as %s for its turn", run.id, outcome)
+        except Exception as refused:
+            logger.exception("the end of run %s cannot be written", run.id)
+            error = refused
+        else:
+            error = None
+        self.cancel_children(run)
+        self._under_way.end(run, error)
+
+    async def _join_steering(self, lane: Lane, entry: ActiveEntry) -> Sequence[Run]:
+        """Make the prompts that steer part of the active turn: its step takes them in."""
+        if lane.active is not entry or entry.run is None:
+            raise FencedError("a run that was taken off its lane takes no further prompts")
+        joining, dropped = lane.take_steering()
+        self.end_dropped(lane, dropped)
+        if not joining:
+            return ()
+        runs = [run for run, _ in joining]
+        with self._lanes.keep(lane), anyio.CancelScope(shield=True):
+            try:
+                await self._journal.fold(runs, entry.run)
+            except Exception:
+                for run, reservation in joining:
+                    await self.enter(lane, run, reservation)
+                raise
+            for run, reservation in joining:
+                reservation.close()
+                self._under_way.fold(run, entry.run)
+        return runs
+
+    async def _write(self, what: str, call: Awaitable[None]) -> Exception | None:
+        try:
+            await call
+        except Exception as error:
+            logger.exception("%s cannot be written down", what)
+            return error
+        return None
+
+
+def _error_of(outcome: Outcome, error: Exception | None) -> Json | None:
+    """Return OpenCode's error object for a run that its turn did not end."""
+    if outcome != "failed":
+        return None
+    message = str(error) if isinstance(error, AgentError) else "The turn broke off: the log has the reason."
+    return {"name": "UnknownError", "data": {"message": message}}

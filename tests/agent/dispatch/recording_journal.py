@@ -1,0 +1,223 @@
+"""A journal in memory that records what happened, in order, and refuses what the real one has to refuse."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import anyio
+
+from fallback_plugin.agent.protocols import Accepted, StatusWord
+from fallback_plugin.agent.records import Json, Outcome, Run, RunState, UserPrompt
+from fallback_plugin.errors import AgentError, FencedError, StoreError
+
+Kind: TypeAlias = Literal["accepted", "queued", "active", "ended", "status"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One event of the log: a state of a run, or a session's status."""
+
+    kind: Kind
+    session_id: str
+    run_id: str | None = None
+    word: str | None = None
+
+
+@dataclass(slots=True)
+class Message:
+    """A message of the history; an answer has the ``finish`` of its run once that has ended."""
+
+    session_id: str
+    role: str
+    run_id: str
+    text: str
+    finish: str | None = None
+
+
+async def _at_once() -> None:
+    """Take no time."""
+
+
+@dataclass(slots=True)
+class RecordingJournal:
+    """Keeps sessions, runs, messages and events.
+
+    ``pause`` is awaited inside each call, before it takes effect; ``refuse`` names calls that fail.
+    """
+
+    sessions: set[str] = field(default_factory=lambda: {"s"})
+    runs: dict[str, Run] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    events: list[Written] = field(default_factory=list)
+    continued: dict[str, str] = field(default_factory=dict)
+    refuse: set[str] = field(default_factory=set)
+    pause: Callable[[], Awaitable[None]] = _at_once
+    _answers: dict[str, list[Message]] = field(default_factory=dict)
+    _in_order: anyio.Lock = field(default_factory=anyio.Lock)
+    _writers: int = 0
+
+    async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
+        async with self._call("accept"):
+            if session_id not in self.sessions:
+                raise AgentError(f"there is no session {session_id}", status=404)
+            for run in self.runs.values():
+                if prompt.client_key is not None and run.prompt.client_key == prompt.client_key:
+                    return Accepted(run, is_new=False)
+            session_id = self.continued.get(session_id, session_id)
+            run = Run(
+                id=f"run_{sequence}",
+                session_id=session_id,
+                sequence=sequence,
+                message_id=prompt.message_id or f"msg_{sequence}",
+                prompt=prompt,
+                accepted_at=0.0,
+            )
+            self._put(run, "accepted")
+            return Accepted(run, is_new=True)
+
+    async def queue(self, run: Run) -> None:
+        async with self._call("queue"):
+            self._put(replace(self._open(run), state="queued"), "queued")
+
+    async def activate(self, run: Run) -> Run:
+        async with self._call("activate"):
+            self._writers += 1
+            active = replace(self._open(run), state="active", writer=f"w{self._writers}")
+            self._put(active, "active")
+            self._say(run, "user", run.prompt.text)
+            return active
+
+    async def cancel(self, runs: Sequence[Run]) -> None:
+        async with self._call("cancel"):
+            for run in [self._open(run) for run in runs]:
+                self._say(run, "user", run.prompt.text)
+                self._say(run, "assistant", "")
+                self._end(run, "cancelled")
+
+    async def fold(self, runs: Sequence[Run], into: Run) -> None:
+        async with self._call("fold"):
+            self.check(into)
+            for run in runs:
+                self._say(into, "user", run.prompt.text)
+                self._end(self._open(run), "folded")
+
+    async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
+        async with self._call("end"):
+            stored = self.runs[run.id]
+            if stored.state == "ended":
+                return False
+            if stored.state == "accepted":
+                self._say(run, "user", run.prompt.text)
+            self._answer(stored, outcome)
+            self._end(stored, outcome, error)
+            return True
+
+    async def status(self, session_id: str, status: StatusWord) -> None:
+        async with self._call("status"):
+            self.events.append(Written("status", session_id, word=status))
+
+    async def write(self, run: Run, text: str) -> None:
+        """Add an answer in the name of a turn."""
+        async with self._call("write"):
+            self.check(run)
+            self._say(run, "assistant", text)
+
+    async def finish(self, run: Run, outcome: Outcome) -> None:
+        """End a turn in its own name."""
+        async with self._call("finish"):
+            self.check(run)
+            self._answer(run, outcome)
+            self._end(run, outcome)
+
+    async def erase(self, session_id: str) -> None:
+        """Delete a session and whatever belongs to it."""
+        async with self._call("erase"):
+            self.sessions.discard(session_id)
+            self.messages = [message for message in self.messages if message.session_id != session_id]
+            for run in [run for run in self.runs.values() if run.session_id == session_id]:
+                del self.runs[run.id]
+
+    def check(self, run: Run) -> None:
+        """Refuse what a run may no longer write."""
+        stored = self.runs.get(run.id)
+        if stored is None or stored.state != "active" or stored.writer != run.writer:
+            raise FencedError(f"run {run.id} may not write")
+
+    def hold(self, text: str) -> Run:
+        """Return a run as recovery leaves it after a restart."""
+        prompt = UserPrompt(parts=({"type": "text", "text": text},))
+        run = Run(
+            id=f"held_{text}",
+            session_id="s",
+            sequence=0,
+            message_id=f"msg_{text}",
+            prompt=prompt,
+            accepted_at=0.0,
+            state="held",
+        )
+        self.runs[run.id] = run
+        return run
+
+    def outcomes(self, session_id: str | None = None) -> list[tuple[str, str]]:
+        """Return the words of each ended run's prompt and how it ended, in the order of the ends."""
+        return [
+            (self.runs[event.run_id].prompt.text, event.word)
+            for event in self.events
+            if event.kind == "ended"
+            and event.run_id in self.runs
+            and event.word is not None
+            and session_id in (None, event.session_id)
+        ]
+
+    def history(self, session_id: str = "s") -> list[tuple[str, str]]:
+        """Return who said what; of an answer without words, how it ended."""
+        return [
+            (message.role, message.text or f"[{message.finish}]")
+            for message in self.messages
+            if message.session_id == session_id
+        ]
+
+    def statuses(self, session_id: str = "s") -> list[str]:
+        return [
+            event.word
+            for event in self.events
+            if event.kind == "status" and event.session_id == session_id and event.word is not None
+        ]
+
+    def states(self) -> dict[str, RunState]:
+        return {run.prompt.text: run.state for run in self.runs.values()}
+
+    @asynccontextmanager
+    async def _call(self, name: str) -> AsyncIterator[None]:
+        async with self._in_order:
+            await self.pause()
+            if name in self.refuse:
+                raise StoreError(f"{name}: the disk is full")
+            yield
+
+    def _open(self, run: Run) -> Run:
+        stored = self.runs.get(run.id)
+        if stored is None or stored.state not in ("accepted", "queued", "held"):
+            raise FencedError(f"run {run.id} has begun, ended or is gone")
+        return stored
+
+    def _put(self, run: Run, kind: Kind) -> None:
+        self.runs[run.id] = run
+        self.events.append(Written(kind, run.session_id, run.id))
+
+    def _say(self, run: Run, role: str, text: str) -> None:
+        message = Message(run.session_id, role, run.id, text)
+        self.messages.append(message)
+        if role == "assistant":
+            self._answers.setdefault(run.id, []).append(message)
+
+    def _answer(self, run: Run, outcome: Outcome) -> None:
+        if outcome != "discarded" and run.id not in self._answers:
+            self._say(run, "assistant", "")
+
+    def _end(self, run: Run, outcome: Outcome, error: Json | None = None) -> None:
+        self.runs[run.id] = replace(run, state="ended", outcome=outcome, error=error, writer=None)
+        for message in self._answers.get(run.id, ()):
+            message.finish = outcome
+        self.events.append(Written("ended", run.session_id, run.id, outcome))
