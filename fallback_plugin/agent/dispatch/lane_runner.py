@@ -115,10 +115,10 @@ class LaneRunner:
 
     async def settle(self, lane: Lane) -> None:
         """Tell that a session became idle, if it did."""
-        if lane.is_idle and lane in self._idle:
-            self._idle.pop(lane).set()
         for session_id in lane.claim_idle():
             await self._write("idle", self._journal.status(session_id, "idle"))
+        if lane.is_idle and lane in self._idle:
+            self._idle.pop(lane).set()
 
     async def until_idle(self, lane: Lane) -> None:
         """Wait until a lane is idle. It is when this returns."""

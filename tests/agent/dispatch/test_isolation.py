@@ -1,0 +1,287 @@
+"""A session kept for one operation: undo, deletion, compaction; and its going on under a new id."""
+
+import anyio
+import pytest
+
+from fallback_plugin.agent.dispatch import LaneStatus
+from fallback_plugin.agent.dispatch.lane_table import LaneTable
+from fallback_plugin.agent.dispatch.reservations import AcceptSequence
+from fallback_plugin.errors import AgentError
+from tests.agent.dispatch.scripted_turns import Stuck
+from tests.agent.dispatch.stage import WATCHDOG_S, Stage, on_stage
+
+
+class Compaction:
+    """Work that waits for a gate, or ends badly."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.gate = anyio.Event()
+        self.error = error
+        self.ended: bool | Exception | None = None
+
+    async def work(self) -> None:
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def run(self, stage: Stage) -> None:
+        try:
+            self.ended = await stage.dispatcher.isolation.phase("s", "compaction", self.work)
+        except ValueError as error:
+            self.ended = error
+
+
+@on_stage
+async def test_an_undo_needs_an_idle_session(stage: Stage) -> None:
+    held = stage.hold("a")
+    await stage.send("a")
+
+    with pytest.raises(AgentError, match="undo: session s is busy") as refused:
+        async with stage.dispatcher.isolation.exclusive("s", "undo"):
+            pass
+
+    assert refused.value.status == 409
+    held.gate.set()
+
+
+@on_stage
+async def test_prompts_wait_behind_an_undo(stage: Stage) -> None:
+    async with stage.dispatcher.isolation.exclusive("s", "undo"):
+        await stage.send("a")
+        assert stage.turns.begun == []
+
+    await stage.quiet()
+    assert stage.journal.outcomes() == [("a", "completed")]
+    assert stage.journal.statuses() == ["busy", "idle"]
+
+
+@on_stage
+async def test_two_undos_do_not_overlap(stage: Stage) -> None:
+    async with stage.dispatcher.isolation.exclusive("s", "undo"):
+        with pytest.raises(AgentError):
+            async with stage.dispatcher.isolation.exclusive("s", "undo"):
+                pass
+
+
+@on_stage
+async def test_an_undo_that_fails_gives_the_session_back(stage: Stage) -> None:
+    with pytest.raises(ValueError, match="no such message"):
+        async with stage.dispatcher.isolation.exclusive("s", "undo"):
+            raise ValueError("no such message")
+    await stage.send("a")
+
+    assert stage.journal.outcomes() == [("a", "completed")]
+
+
+@on_stage
+async def test_an_undo_alone_is_no_busy_period(stage: Stage) -> None:
+    async with stage.dispatcher.isolation.exclusive("s", "undo"):
+        pass
+    await stage.quiet()
+
+    assert stage.journal.statuses() == []
+
+
+@on_stage
+async def test_a_compaction_keeps_the_session_busy_and_the_queue_follows(stage: Stage) -> None:
+    compaction = Compaction()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(compaction.run, stage)
+        await stage.quiet()
+        await stage.send("a")
+        assert stage.dispatcher.status("s") == LaneStatus(1, 0, 1, is_busy=True)
+        compaction.gate.set()
+    await stage.quiet()
+
+    assert compaction.ended is True
+    assert stage.journal.outcomes() == [("a", "completed")]
+    assert stage.journal.statuses() == ["busy", "idle"]
+
+
+@on_stage
+async def test_a_cancel_reaches_a_compaction(stage: Stage) -> None:
+    compaction = Compaction()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(compaction.run, stage)
+        await stage.quiet()
+        hit = await stage.dispatcher.cancel("s")
+
+    assert hit.is_active
+    assert compaction.ended is False
+
+
+@on_stage
+async def test_a_compaction_that_does_not_unwind_is_fenced(stage: Stage) -> None:
+    gate, fenced = anyio.Event(), anyio.Event()
+
+    async def stuck() -> None:
+        with anyio.CancelScope(shield=True):
+            await gate.wait()
+
+    async def fence() -> None:
+        fenced.set()
+
+    async def compact() -> None:
+        await stage.dispatcher.isolation.phase("s", "compaction", stuck, fence=fence)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(compact)
+        await stage.quiet()
+        await stage.send("a")
+        await stage.dispatcher.cancel("s", "current")
+        await anyio.sleep(WATCHDOG_S)
+    await stage.quiet()
+
+    assert fenced.is_set()
+    assert stage.journal.outcomes() == [("a", "completed")]
+    gate.set()
+
+
+@on_stage
+async def test_a_compaction_whose_caller_leaves_goes_on(stage: Stage) -> None:
+    compaction = Compaction()
+    with anyio.move_on_after(1):
+        await compaction.run(stage)
+    assert stage.dispatcher.status("s").is_busy
+
+    compaction.gate.set()
+    await stage.quiet()
+
+    assert not stage.dispatcher.status("s").is_busy
+
+
+@on_stage
+async def test_a_deletion_cancels_first_and_refuses_prompts(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a", "b")
+    async with stage.dispatcher.isolation.emptied("s"):
+        assert sorted(stage.journal.outcomes()) == [("a", "cancelled"), ("b", "cancelled")]
+        assert stage.journal.statuses() == ["busy", "idle"]
+        with pytest.raises(AgentError, match="being deleted"):
+            await stage.accept("c")
+        await stage.journal.erase("s")
+
+    with pytest.raises(AgentError) as refused:
+        await stage.accept("c")
+    assert refused.value.status == 404
+
+
+@on_stage
+async def test_a_prompt_being_accepted_when_a_deletion_comes_ends_before_it(stage: Stage) -> None:
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+
+    async def delete() -> None:
+        async with stage.dispatcher.isolation.emptied("s"):
+            assert stage.journal.outcomes() == [("a", "cancelled")]
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.accept, "a")
+        await stage.quiet()
+        tasks.start_soon(delete)
+        await stage.quiet()
+        gate.set()
+
+
+@on_stage
+async def test_two_deletions_at_once_both_find_it_empty(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a")
+
+    async def delete() -> None:
+        async with stage.dispatcher.isolation.emptied("s"):
+            assert stage.journal.outcomes() == [("a", "cancelled")]
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(delete)
+        tasks.start_soon(delete)
+
+
+@on_stage
+async def test_a_deletion_does_not_wait_for_ever(stage: Stage) -> None:
+    stuck = Stuck()
+    stage.script(a=stuck)
+    await stage.send("a")
+
+    async with stage.dispatcher.isolation.emptied("s"):
+        assert stage.journal.outcomes() == [("a", "cancelled")]
+
+    stuck.gate.set()
+
+
+class TestRotation:
+    def test_b24_old_and_new_id_resolve_to_one_lane_while_it_is_held(self) -> None:
+        lanes = LaneTable(AcceptSequence())
+        with lanes.hold("old") as held:
+            lanes.alias(held, "new")
+
+            with lanes.hold("new") as new, lanes.hold("old") as old:
+                assert new is held
+                assert old is held
+            assert lanes.find("old") is held
+
+        assert len(lanes) == 0
+
+    def test_b25_a_concurrent_delete_does_not_part_them(self) -> None:
+        lanes = LaneTable(AcceptSequence())
+        with lanes.hold("old") as held:
+            del lanes._lanes["old"]
+
+            lanes.alias(held, "new")
+
+            assert lanes.find("new") is held
+            assert lanes.find("old") is held
+
+    def test_an_id_at_work_itself_is_refused(self) -> None:
+        lanes = LaneTable(AcceptSequence())
+        with lanes.hold("old") as held, lanes.hold("new"), pytest.raises(AgentError, match="at work itself"):
+            lanes.alias(held, "new")
+
+
+@on_stage
+async def test_b25_a_deletion_that_waits_while_the_session_is_renamed_finds_it_under_both_ids(
+    stage: Stage,
+) -> None:
+    held = stage.hold("a")
+    await stage.send("a")
+    await stage.dispatcher.rotate("s", "t")
+    async with stage.dispatcher.isolation.emptied("t"):
+        assert stage.journal.outcomes() == [("a", "cancelled")]
+        with pytest.raises(AgentError, match="being deleted"):
+            await stage.accept("b")
+    held.gate.set()
+
+
+@on_stage
+async def test_a_renamed_session_is_busy_and_cancelled_under_both_ids(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a")
+    await stage.dispatcher.rotate("s", "t")
+
+    assert stage.dispatcher.status("t") == stage.dispatcher.status("s") == LaneStatus(1, 0, 0, is_busy=True)
+    await stage.dispatcher.cancel("t")
+    await stage.quiet()
+
+    assert stage.journal.outcomes() == [("a", "cancelled")]
+    assert stage.journal.statuses("s") == ["busy", "idle"]
+    assert stage.journal.statuses("t") == ["busy", "idle"]
+
+
+@on_stage
+async def test_a_prompt_for_the_old_id_of_an_idle_session_takes_the_lane_of_the_new_one(stage: Stage) -> None:
+    stage.journal.sessions.add("t")
+    stage.journal.continued["s"] = "t"
+    stage.hold("a").gate.set()
+    held = stage.hold("b")
+    await stage.send("b", session_id="t")
+    await stage.send("a", session_id="s")
+
+    assert stage.dispatcher.status("t") == LaneStatus(1, 0, 1, is_busy=True)
+    held.gate.set()
+    await stage.quiet()
+    assert stage.journal.outcomes() == [("b", "completed"), ("a", "completed")]
+
+
+@on_stage
+async def test_an_unknown_session_is_renamed_without_a_trace(stage: Stage) -> None:
+    await stage.dispatcher.rotate("s", "t")
