@@ -36,7 +36,7 @@ class RunJournal(Protocol):
     async def activate(self, run: Run) -> Run:
         """Begin a run: its person's message appears, and it gets the token that its writes have to carry.
 
-        The run may have been accepted, queued or held. Raises `FencedError` if it has ended or is gone.
+        Raises `AgentError` if it has begun, ended or is gone.
         """
         ...
 
@@ -55,9 +55,17 @@ class RunJournal(Protocol):
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
         """End a run whatever is open in it, and take its token away; False if it had ended.
 
-        An active run gets an answer, at least an empty one with this outcome. So does one that could not be
-        activated, after its person's message. A held one that is discarded gets neither.
+        It gets an answer, at least an empty one with this outcome; so does one that could not be activated,
+        after its person's message.
         """
+        ...
+
+    async def send(self, run_id: str, sequence: int) -> Run:
+        """Accept a held run anew, under a new number. Raises `AgentError`, 409 if it is not held."""
+        ...
+
+    async def discard(self, run_id: str) -> Run:
+        """End a held run without a trace in the history. Raises `AgentError`, 409 if it is not held."""
         ...
 
     async def status(self, session_id: str, status: StatusWord) -> None:

@@ -1,5 +1,7 @@
 """The dispatcher: accepts prompts, runs each session's one after the other, and cancels exactly."""
 
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -9,7 +11,7 @@ from anyio.abc import TaskStatus
 
 from fallback_plugin.agent.dispatch.from_threads import DispatcherFromThreads
 from fallback_plugin.agent.dispatch.isolation import Isolation
-from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, Lane, LaneStatus
+from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, LaneStatus
 from fallback_plugin.agent.dispatch.lane_runner import LaneRunner
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
@@ -18,7 +20,7 @@ from fallback_plugin.agent.dispatch.reservations import AcceptSequence, Reservat
 from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
 from fallback_plugin.agent.protocols import Accepted, RunJournal, Turns
 from fallback_plugin.agent.records import Run, UserPrompt
-from fallback_plugin.errors import AgentError, FencedError
+from fallback_plugin.errors import FencedError
 
 WATCHDOG_S: Final = 10.0
 """How long a cancelled run may take to unwind before its lane goes on without it."""
@@ -100,40 +102,33 @@ class Dispatcher:
             AgentError: if there is no such session, it is being deleted, the disk refuses, or the host stops.
             FencedError: if the parent has ended or was cancelled.
         """
-        self._tasks.check_open()
-        reply: Reply[Accepted] = Reply()
-        with self._lanes.hold(session_id) as lane:
+        with self._reserved(session_id) as reservation:
             if parent is not None:
                 self._add_child(parent, session_id)
-            self._tasks.start(self._accept, lane, lane.reserve(), session_id, prompt, reply)
+            write = partial(self._journal.accept, session_id, prompt, reservation.sequence)
+            reply: Reply[Accepted] = Reply()
+            self._tasks.start(self._accept, reservation, write, reply)
         return await reply.get()
 
-    async def send(self, run: Run) -> None:
-        """Let a held run take its turn.
+    async def send(self, session_id: str, run_id: str) -> Run:
+        """Accept a held run of a session anew.
 
         Raises:
-            AgentError: with status 409 if the run is not held, or was sent already.
+            AgentError: with status 409 if the run is not held, and as `accept` does.
         """
+
+        async def write() -> Accepted:
+            return Accepted(await self._journal.send(run_id, reservation.sequence), is_new=True)
+
+        with self._reserved(session_id) as reservation:
+            reply: Reply[Accepted] = Reply()
+            self._tasks.start(self._accept, reservation, write, reply)
+        return (await reply.get()).run
+
+    async def discard(self, run_id: str) -> Run:
+        """End a held run without a turn. Raises `AgentError` with status 409 if it is not held."""
         self._tasks.check_open()
-        self._check_held(run)
-        with self._lanes.hold(run.session_id) as lane:
-            reservation = lane.reserve()
-            self._under_way.begin(run)
-            self._tasks.start(self._runner.enter, lane, run, reservation)
-
-    async def discard(self, run: Run) -> None:
-        """End a held run without a turn.
-
-        Raises:
-            AgentError: with status 409 if the run is not held, or was sent already.
-        """
-        self._check_held(run)
-        self._under_way.begin(run)
-        try:
-            if not await self._tasks.ask(partial(self._journal.end, run, "discarded")):
-                raise _not_held(run)
-        finally:
-            self._under_way.end(run)
+        return await self._tasks.ask(partial(self._journal.discard, run_id))
 
     async def wait(self, run_id: str) -> None:
         """Wait until a run has its terminal event, and the run it was folded into; at once if it is unknown.
@@ -146,14 +141,14 @@ class Dispatcher:
     async def cancel(self, session_id: str, mode: CancelMode = "all") -> Cancelled:
         """Cancel what there is in a session; an idle one does not change.
 
-        Returns when the end of what was dropped is on stable storage; what is active unwinds after that.
+        Returns when this is on stable storage; what is active unwinds after that.
         """
         lane = self._lanes.find(session_id)
         if lane is None:
             return Cancelled()
         hit = lane.cancel(mode)
-        if hit.dropped:
-            error = await self._tasks.ask(partial(self._runner.write_cancelled, lane, hit.dropped))
+        if hit.active is not None or hit.dropped:
+            error = await self._tasks.ask(partial(self._runner.write_hit, lane, hit))
             if error is not None:
                 raise error
         return hit
@@ -177,24 +172,32 @@ class Dispatcher:
             if lane.is_told_busy:
                 await self._tasks.ask(partial(self._runner.tell_busy, lane))
 
+    @contextmanager
+    def _reserved(self, session_id: str) -> Iterator[Reservation]:
+        """Take a place on a session's lane, before anything is written down."""
+        self._tasks.check_open()
+        with self._lanes.hold(session_id) as lane:
+            reservation = lane.reserve()
+            try:
+                yield reservation
+            except BaseException:
+                reservation.close()
+                raise
+
     async def _accept(
-        self,
-        lane: Lane,
-        reservation: Reservation,
-        session_id: str,
-        prompt: UserPrompt,
-        reply: Reply[Accepted],
+        self, reservation: Reservation, write: Callable[[], Awaitable[Accepted]], reply: Reply[Accepted]
     ) -> None:
+        lane = reservation.lane
         with self._lanes.keep(lane):
             try:
-                accepted = await self._journal.accept(session_id, prompt, reservation.sequence)
+                accepted = await write()
             except Exception as error:  # noqa: BLE001 -- it is the answer
-                reservation.close()
                 reply.fail(error)
             else:
                 reply.give(accepted)
                 if accepted.is_new:
-                    await self._runner.enter(lane, accepted.run, reservation)
+                    await self._runner.enter(accepted.run, reservation)
+            finally:
                 reservation.close()
             await self._runner.settle(lane)
 
@@ -205,14 +208,6 @@ class Dispatcher:
             raise FencedError(f"run {parent.id} has ended or was stopped: it cannot prompt {session_id}")
         self._under_way.add_child(parent, session_id)
 
-    def _check_held(self, run: Run) -> None:
-        if run.state != "held" or run.id in self._under_way:
-            raise _not_held(run)
-
     def _close_lanes(self) -> None:
         for lane in self._lanes:
             self._runner.leave(lane.close())
-
-
-def _not_held(run: Run) -> AgentError:
-    return AgentError(f"run {run.id} is not held: it was sent, discarded or has ended", status=409)

@@ -34,11 +34,13 @@ class Cancelled:
 
     Attributes:
         is_active: whether something was active that now unwinds.
+        active: the run that it was, None if it was none.
         accepted: how many acceptances will end as cancelled when they are decided about.
         dropped: the runs taken out of the queue.
     """
 
     is_active: bool = False
+    active: Run | None = None
     accepted: int = 0
     dropped: tuple[Run, ...] = ()
 
@@ -156,7 +158,8 @@ class Lane:
         if dropped:
             self.queue.clear()
             self.ending += len(dropped)
-        return Cancelled(is_active=reached is not None, accepted=covered, dropped=dropped)
+        active = None if reached is None else reached.run
+        return Cancelled(is_active=reached is not None, active=active, accepted=covered, dropped=dropped)
 
     def take_steering(self) -> tuple[list[tuple[Run, Reservation]], list[Run]]:
         """Take out of the queue what shall join the active turn, and what a cancel covers.

@@ -8,7 +8,7 @@ import anyio
 
 from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
 from fallback_plugin.agent.dispatch.execution import Execution
-from fallback_plugin.agent.dispatch.lane import Lane
+from fallback_plugin.agent.dispatch.lane import Cancelled, Lane
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
 from fallback_plugin.agent.dispatch.reservations import Reservation
@@ -53,12 +53,13 @@ class LaneRunner:
         self._tasks = tasks
         self._idle: dict[Lane, anyio.Event] = {}
 
-    async def enter(self, lane: Lane, run: Run, reservation: Reservation) -> None:
+    async def enter(self, run: Run, reservation: Reservation) -> None:
         """Decide in this very step what becomes of an accepted run; then write down what that ends.
 
         The run enters its session's lane, which is another one than that of its reservation if the session
         has gone on under a new id.
         """
+        lane = reservation.lane
         with self._lanes.keep(lane):
             if run.session_id in lane.ids:
                 await self._enter(lane, run, reservation)
@@ -68,8 +69,7 @@ class LaneRunner:
             await self.settle(lane)
 
     async def _enter(self, lane: Lane, run: Run, reservation: Reservation) -> None:
-        if run.id not in self._under_way:
-            self._under_way.begin(run)
+        self._under_way.begin(run)
         match lane.enter(run, reservation):
             case "active":
                 self._tasks.start(self.serve, lane, lane.active)
@@ -112,6 +112,12 @@ class LaneRunner:
                 self._under_way.end(run, error)
             await self.settle(lane)
         return error
+
+    async def write_hit(self, lane: Lane, hit: Cancelled) -> Exception | None:
+        """Write down what a person's cancel hit; return what was in the way."""
+        if hit.active is not None:
+            await self._write("a stop", self._journal.note_stop(hit.active))
+        return await self.write_cancelled(lane, hit.dropped) if hit.dropped else None
 
     async def settle(self, lane: Lane) -> None:
         """Tell that a session became idle, if it did."""
@@ -221,7 +227,7 @@ class LaneRunner:
                 await self._journal.fold(runs, entry.run)
             except Exception:
                 for run, reservation in joining:
-                    await self.enter(lane, run, reservation)
+                    await self.enter(run, reservation)
                 raise
             for run, reservation in joining:
                 reservation.close()

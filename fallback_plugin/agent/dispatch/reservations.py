@@ -22,14 +22,14 @@ class Reservation:
     """A prompt's place on a lane, from its acceptance until it is decided what becomes of it."""
 
     def __init__(self, lane: "Lane", sequence: int) -> None:
+        self.lane = lane
         self.sequence = sequence
-        self._lane = lane
 
     @property
     def is_covered(self) -> bool:
         """Whether a cancel came after this acceptance."""
-        return self._lane.covers(self.sequence)
+        return self.lane.covers(self.sequence)
 
     def close(self) -> None:
         """Give the place back; harmless if that was done."""
-        self._lane.close_reservation(self)
+        self.lane.close_reservation(self)

@@ -20,17 +20,13 @@ class RunsUnderWay:
     def __init__(self) -> None:
         self._runs: dict[str, _UnderWay] = {}
 
-    def __contains__(self, run_id: object) -> bool:
-        """Tell whether a run is under way."""
-        return run_id in self._runs
-
     def __len__(self) -> int:
         """Return how many runs are under way, with those that were folded into them."""
         return len(self._runs)
 
     def begin(self, run: Run) -> None:
-        """Note that a run was accepted."""
-        self._runs[run.id] = _UnderWay([run.id])
+        """Note that a run was accepted; harmless if it is under way."""
+        self._runs.setdefault(run.id, _UnderWay([run.id]))
 
     def fold(self, run: Run, into: Run) -> None:
         """Let whoever waits for ``run`` wait for ``into``, whose turn answers both."""

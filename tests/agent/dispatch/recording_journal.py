@@ -50,6 +50,7 @@ class RecordingJournal:
     runs: dict[str, Run] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     events: list[Written] = field(default_factory=list)
+    stops: list[str] = field(default_factory=list)
     continued: dict[str, str] = field(default_factory=dict)
     refuse: set[str] = field(default_factory=set)
     pause: Callable[[], Awaitable[None]] = _at_once
@@ -102,6 +103,22 @@ class RecordingJournal:
                 self._say(into, "user", run.prompt.text)
                 self._end(self._open(run), "folded")
 
+    async def note_stop(self, run: Run) -> None:
+        async with self._call("note_stop"):
+            if self.runs[run.id].state == "active":
+                self.stops.append(run.id)
+
+    async def send(self, run_id: str, sequence: int) -> Run:
+        async with self._call("send"):
+            run = replace(self._held(run_id), state="accepted", sequence=sequence)
+            self._put(run, "accepted")
+            return run
+
+    async def discard(self, run_id: str) -> Run:
+        async with self._call("discard"):
+            self._end(self._held(run_id), "discarded")
+            return self.runs[run_id]
+
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
         async with self._call("end"):
             stored = self.runs[run.id]
@@ -109,7 +126,7 @@ class RecordingJournal:
                 return False
             if stored.state == "accepted":
                 self._say(run, "user", run.prompt.text)
-            self._answer(stored, outcome)
+            self._answer(stored)
             self._end(stored, outcome, error)
             return True
 
@@ -127,7 +144,7 @@ class RecordingJournal:
         """End a turn in its own name."""
         async with self._call("finish"):
             self.check(run)
-            self._answer(run, outcome)
+            self._answer(run)
             self._end(run, outcome)
 
     async def erase(self, session_id: str) -> None:
@@ -198,9 +215,15 @@ class RecordingJournal:
 
     def _open(self, run: Run) -> Run:
         stored = self.runs.get(run.id)
-        if stored is None or stored.state not in ("accepted", "queued", "held"):
+        if stored is None or stored.state not in ("accepted", "queued"):
             raise FencedError(f"run {run.id} has begun, ended or is gone")
         return stored
+
+    def _held(self, run_id: str) -> Run:
+        run = self.runs.get(run_id)
+        if run is None or run.state != "held":
+            raise AgentError(f"run {run_id} is not held", status=404 if run is None else 409)
+        return run
 
     def _put(self, run: Run, kind: Kind) -> None:
         self.runs[run.id] = run
@@ -212,8 +235,8 @@ class RecordingJournal:
         if role == "assistant":
             self._answers.setdefault(run.id, []).append(message)
 
-    def _answer(self, run: Run, outcome: Outcome) -> None:
-        if outcome != "discarded" and run.id not in self._answers:
+    def _answer(self, run: Run) -> None:
+        if run.id not in self._answers:
             self._say(run, "assistant", "")
 
     def _end(self, run: Run, outcome: Outcome, error: Json | None = None) -> None:

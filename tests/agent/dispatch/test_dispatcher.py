@@ -135,8 +135,10 @@ async def test_a_cancel_while_a_run_is_being_activated_ends_it_before_its_turn(s
     stage.journal.pause = gate.wait
     await stage.quiet()
 
-    await stage.dispatcher.cancel("s")
-    gate.set()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.dispatcher.cancel, "s")
+        await stage.quiet()
+        gate.set()
     await stage.quiet()
 
     assert stage.turns.begun == []
@@ -350,27 +352,52 @@ async def test_a_release_does_not_wait_for_the_watchdog(stage: Stage) -> None:
 
 @on_stage
 async def test_a_held_run_is_sent_once(stage: Stage) -> None:
-    run = stage.journal.hold("before")
-    await stage.dispatcher.send(run)
+    held = stage.journal.hold("before")
+    sent = await stage.dispatcher.send("s", held.id)
 
     with pytest.raises(AgentError) as refused:
-        await stage.dispatcher.send(run)
+        await stage.dispatcher.send("s", held.id)
 
     assert refused.value.status == 409
-    await stage.quiet()
+    await stage.dispatcher.wait(sent.id)
     assert stage.journal.outcomes() == [("before", "completed")]
 
 
 @on_stage
+async def test_a_held_run_that_is_sent_waits_its_turn_and_can_be_cancelled(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a")
+    await stage.dispatcher.send("s", stage.journal.hold("before").id)
+    await stage.quiet()
+
+    hit = await stage.dispatcher.cancel("s")
+
+    assert [run.prompt.text for run in hit.dropped] == ["before"]
+
+
+@on_stage
 async def test_a_held_run_is_discarded_once(stage: Stage) -> None:
-    run = stage.journal.hold("before")
-    await stage.dispatcher.discard(run)
+    held = stage.journal.hold("before")
+    await stage.dispatcher.discard(held.id)
 
     with pytest.raises(AgentError):
-        await stage.dispatcher.discard(run)
+        await stage.dispatcher.discard(held.id)
 
     assert stage.journal.outcomes() == [("before", "discarded")]
     assert stage.journal.history() == []
+
+
+@on_stage
+async def test_a_persons_stop_is_on_stable_storage_before_it_is_answered(stage: Stage) -> None:
+    stuck = Stuck()
+    stage.script(a=stuck)
+    await stage.send("a")
+
+    hit = await stage.dispatcher.cancel("s")
+
+    assert hit.active is not None
+    assert stage.journal.stops == [hit.active.id]
+    stuck.gate.set()
 
 
 @on_stage

@@ -96,7 +96,7 @@ class TestCancel:
 
         assert execution.cancels == 1
         assert reservation.is_covered
-        assert hit == Cancelled(is_active=True, accepted=1)
+        assert hit == Cancelled(is_active=True, active=run("main"), accepted=1)
         assert lane.active is entry, "it is busy until it has unwound"
 
     def test_a2_a_covered_run_does_not_wait_behind_a_busy_lane(self, lane: Lane) -> None:
@@ -193,7 +193,7 @@ class TestCancelOfTheCurrentRun:
         hit = lane.cancel("current")
 
         assert entry.is_cancelled
-        assert hit == Cancelled(is_active=True)
+        assert hit == Cancelled(is_active=True, active=run("main"))
         assert texts(lane) == ["next"]
         assert not accepted.is_covered
 

@@ -71,8 +71,9 @@ async def test_a_run_not_yet_begun_is_kept(stage: Stage) -> None:
     gate = anyio.Event()
     await stage.send("a", "b")
     stage.journal.pause = gate.wait
-    await stage.dispatcher.cancel("s", "current")
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.dispatcher.cancel, "s", "current")
+        await stage.quiet()
         tasks.start_soon(stage.dispatcher.stop)
         await stage.quiet()
         gate.set()
