@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from fallback_plugin.settings.failure_kind import FAILURE_KINDS
 from fallback_plugin.settings.layer import Layer, dotted
-from fallback_plugin.settings.tables import POLICY_TABLE, POLICY_WORD, Settings
+from fallback_plugin.settings.tables import BY_PATTERN, ONE_VERDICT, POLICY_TABLE, POLICY_WORD, Settings
 from fallback_plugin.settings.toml_positions import KeyPath
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KEY_MARK: Final = "[key]"
 """What pydantic puts behind a mapping's key when the key itself is wrong."""
 
-_MARKS: Final = frozenset({_KEY_MARK, POLICY_WORD, POLICY_TABLE})
+_MARKS: Final = frozenset({_KEY_MARK, POLICY_WORD, POLICY_TABLE, ONE_VERDICT, BY_PATTERN})
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
 

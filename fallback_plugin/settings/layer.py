@@ -101,7 +101,7 @@ def _merge_table(
 ) -> None:
     for key, value in source.items():
         here = (*path, key)
-        if isinstance(value, Mapping) and not _names_models(here):
+        if isinstance(value, Mapping) and not _is_value(here):
             nested = target.setdefault(key, {})
             _merge_table(nested, value, here, layer, origins)
         else:
@@ -109,8 +109,15 @@ def _merge_table(
             origins[here] = layer.origin(here)
 
 
-def _names_models(path: KeyPath) -> bool:
-    """Tell whether a table at this key is a chain entry, which is a value, rather than a group of keys."""
-    return path == ("fallback", "fallback_models") or (
-        path[0] == "agents" and len(path) == len(("agents", "name", "key"))
-    )
+def _is_value(path: KeyPath) -> bool:
+    """Tell whether a table at this key is one value, such as a chain entry, rather than a group of keys.
+
+    Models and permissions are: they may be written in another form as well, and a permission is a list in
+    disguise, whose order says which pattern goes first.
+    """
+    match path:
+        case ("fallback", "fallback_models") | ("agents", _, _):
+            return True
+        case ("providers", _, "models") | ("permissions", _):
+            return True
+    return False

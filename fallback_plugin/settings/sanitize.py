@@ -1,6 +1,6 @@
 """What happens to a layer before it is merged: agents get one spelling, paths a base, projects no power."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -9,15 +9,24 @@ from fallback_plugin.settings.findings import Finding
 from fallback_plugin.settings.layer import Layer, dotted
 from fallback_plugin.settings.toml_positions import KeyPath
 
+ANY: Final = "*"
+"""Stands for every key of a table."""
+
 _PATHS: Final = (("plugins", "dirs"), ("log", "file"), ("health", "file"))
 
-_UNTRUSTED: Final[Mapping[tuple[str, str], str]] = {
+_SENDS_ELSEWHERE: Final = "opening a cloned repository must never send your key or your words elsewhere"
+
+_UNTRUSTED: Final[Mapping[tuple[str, ...], str]] = {
     ("fallback", "allow_paid"): "opening a cloned repository must never spend money",
     ("plugins", "dirs"): "opening a cloned repository must never run its Python",
     ("log", "file"): "opening a cloned repository must never write outside of it",
     ("health", "file"): "opening a cloned repository must never write outside of it",
     ("health", "url"): "opening a cloned repository must never connect to a server it names",
     ("health", "url_env"): "opening a cloned repository must never connect to a server it names",
+    ("providers", ANY, "base_url"): _SENDS_ELSEWHERE,
+    ("providers", ANY, "api_key_env"): _SENDS_ELSEWHERE,
+    ("providers", ANY, "models"): _SENDS_ELSEWHERE,
+    ("permissions",): "opening a cloned repository must never allow its own commands",
 }
 """Keys that do not count in a project's file, and why."""
 
@@ -74,17 +83,33 @@ def with_absolute_paths(layer: Layer, *, base: Path, home: Path) -> Layer:
 def without_untrusted(layer: Layer) -> tuple[Layer, list[str]]:
     """Return a project's layer without the keys that must not come from one, and a warning for each."""
     warnings = []
-    for (section, key), reason in _UNTRUSTED.items():
-        table = layer.values.get(section)
-        if isinstance(table, Mapping) and key in table:
-            place = layer.place((section, key))
+    for pattern, reason in _UNTRUSTED.items():
+        for path in list(_present(layer.values, pattern)):
             warnings.append(
-                f"{place}: {dotted((section, key))} is ignored in a project's file: {reason}; "
+                f"{layer.place(path)}: {dotted(path)} is ignored in a project's file: {reason}; "
                 "set it in your user file"
             )
-            kept = {name: value for name, value in table.items() if name != key}
-            layer = replace(layer, values={**layer.values, section: kept})
+            layer = replace(layer, values=_without(layer.values, path))
     return layer, warnings
+
+
+def _present(
+    table: object, pattern: tuple[str, ...], above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """Yield the keys of a layer that a pattern names."""
+    if not pattern:
+        yield above
+    elif isinstance(table, Mapping):
+        for key in table if pattern[0] == ANY else [pattern[0]]:
+            if key in table:
+                yield from _present(table[key], pattern[1:], (*above, key))
+
+
+def _without(table: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    key, *below = path
+    if not below:
+        return {name: value for name, value in table.items() if name != key}
+    return {**table, key: _without(table[key], tuple(below))}
 
 
 def _with_value(layer: Layer, path: tuple[str, str], change: Callable[[object], object]) -> Layer:

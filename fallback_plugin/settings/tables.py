@@ -28,6 +28,7 @@ from pydantic import (
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings.chain_entry import ChainEntry, chain_entries, chain_entry, model_ref
 from fallback_plugin.settings.duration import DURATION_PATTERN, MAX_DURATION_S, duration_s
+from fallback_plugin.settings.endpoint import endpoint_url, served_models
 from fallback_plugin.settings.failure_kind import FailureKind, PolicyWord
 from fallback_plugin.settings.pattern import checked_pattern
 from fallback_plugin.settings.store_url import StoreUrl, store_url, variable_name
@@ -38,6 +39,10 @@ ValueT = TypeVar("ValueT")
 POLICY_WORD: Final = "<word>"
 POLICY_TABLE: Final = "<table>"
 """What pydantic puts behind a policy's kind, to say which of the two forms it took it for."""
+
+ONE_VERDICT: Final = "<verdict>"
+BY_PATTERN: Final = "<by pattern>"
+"""The same for a permission."""
 
 _MODEL_NAME_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": "^[^/]+/.+$"}
 _CHAIN_ENTRY_SCHEMA: Final[dict[str, Any]] = {
@@ -76,6 +81,10 @@ def _path(value: object) -> Path:
 
 def _policy_form(value: object) -> str:
     return POLICY_TABLE if isinstance(value, Mapping | BaseModel) else POLICY_WORD
+
+
+def _permission_form(value: object) -> str:
+    return BY_PATTERN if isinstance(value, Mapping) else ONE_VERDICT
 
 
 def _written(entry: ChainEntry) -> object:
@@ -142,6 +151,9 @@ VariableName = Annotated[
     PlainValidator(variable_name),
     WithJsonSchema({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}),
 ]
+EndpointUrl = Annotated[
+    str, PlainValidator(endpoint_url), WithJsonSchema({"type": "string", "pattern": "^https?://"})
+]
 ReadOnly = (AfterValidator(_read_only), WrapSerializer(_plain))
 
 
@@ -149,6 +161,16 @@ class Table(BaseModel):
     """What all tables share: values do not change and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+Permission = Annotated[
+    Annotated[Verdict, Tag(ONE_VERDICT)]
+    | Annotated[
+        Annotated[Mapping[Annotated[StrictStr, Field(min_length=1)], Verdict], *ReadOnly], Tag(BY_PATTERN)
+    ],
+    Discriminator(_permission_form),
+]
 
 
 class RetryThen(Table):
@@ -266,9 +288,43 @@ class AgentSettings(ChainTable):
     policy: Policy = Field(default_factory=_empty, description="As in [fallback], for this agent.")
 
 
-class ProviderSettings(Table):
-    """``[providers."<id>"]``: what differs for the models of one provider."""
+class ServedModel(Table):
+    """A model that our own agent host may ask at a provider. None: not known."""
 
+    context: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None,
+        description="How many tokens its context holds; without it a session is never shortened.",
+    )
+    output: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None, description="How many tokens one answer may have; by default what the provider allows."
+    )
+    images: StrictBool = Field(default=False, description="Whether it takes images.")
+
+
+ServedModels = Annotated[
+    Mapping[Annotated[StrictStr, Field(min_length=1)], ServedModel],
+    BeforeValidator(served_models, json_schema_input_type=tuple[str, ...] | Mapping[str, ServedModel]),
+    *ReadOnly,
+]
+
+
+class ProviderSettings(Table):
+    """``[providers."<id>"]``: one provider: what differs for its models, and where `serve` finds it."""
+
+    base_url: EndpointUrl | None = Field(
+        default=None,
+        description="The address of an OpenAI-compatible endpoint, for our own agent host. "
+        "Not read from a project's file.",
+    )
+    api_key_env: VariableName | None = Field(
+        default=None,
+        description="The environment variable that holds its key. Not read from a project's file.",
+    )
+    models: ServedModels = Field(
+        default_factory=_empty,
+        description="The models to ask there: a list of names, or a table of names with their sizes. "
+        "Not read from a project's file.",
+    )
     policy: Policy = Field(
         default_factory=_empty, description="As in [fallback], for this provider; an agent's goes before it."
     )
@@ -325,6 +381,15 @@ class HealthSettings(Table):
     )
 
 
+class PermissionSettings(Table):
+    """``[permissions]``: what the tools of our own agent host may do; they never leave the project folder."""
+
+    read: Permission = Field(default="allow", description="Reading a file or a folder, by its path.")
+    write: Permission = Field(default="ask", description="Writing a whole file, by its path.")
+    edit: Permission = Field(default="ask", description="Changing a file, by its path.")
+    bash: Permission = Field(default="ask", description="Running a command, by its text.")
+
+
 class Settings(Table):
     """Everything that can be set."""
 
@@ -338,6 +403,7 @@ class Settings(Table):
     models: Annotated[Mapping[ModelKey, ModelSettings], *ReadOnly] = Field(
         default_factory=_empty, description="Per model, by provider/model."
     )
+    permissions: PermissionSettings = Field(default_factory=PermissionSettings)
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     log: LogSettings = Field(default_factory=LogSettings)
     health: HealthSettings = Field(default_factory=HealthSettings)

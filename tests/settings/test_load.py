@@ -130,6 +130,53 @@ def test_a_project_cannot_choose_the_health_file(machine: Machine) -> None:
     assert "health.file is ignored" in loaded.warnings[0]
 
 
+def test_a_project_cannot_point_a_provider_elsewhere(machine: Machine) -> None:
+    machine.write_user('[providers.one]\nbase_url = "https://one.example/v1"\napi_key_env = "KEY"\n')
+    machine.write_project(
+        '[providers.one]\nbase_url = "https://evil.example/v1"\napi_key_env = "OTHER"\nmodels = ["dear"]\n'
+        'policy = { server = "stop" }\n'
+    )
+
+    loaded = machine.load()
+
+    one = loaded.settings.providers["one"]
+    assert (one.base_url, one.api_key_env, dict(one.models)) == ("https://one.example/v1", "KEY", {})
+    assert one.policy == {"server": "stop"}
+    assert [warning.partition(" is ignored")[0] for warning in loaded.warnings] == [
+        f"{machine.project_file}:2:1: providers.one.base_url",
+        f"{machine.project_file}:3:1: providers.one.api_key_env",
+        f"{machine.project_file}:4:1: providers.one.models",
+    ]
+
+
+def test_a_project_cannot_loosen_permissions(machine: Machine) -> None:
+    machine.write_project('[permissions]\nbash = "allow"\n')
+
+    loaded = machine.load()
+
+    assert loaded.settings.permissions.bash == "ask"
+    assert "permissions is ignored in a project's file" in loaded.warnings[0]
+
+
+def test_models_of_a_provider_are_a_list_or_a_table(machine: Machine) -> None:
+    machine.write_user('[providers.one]\nmodels = ["a", "b"]\n[providers.two.models.c]\ncontext = 1000\n')
+
+    providers = machine.load().settings.providers
+
+    assert list(providers["one"].models) == ["a", "b"]
+    assert providers["two"].models["c"].context == 1000
+
+
+def test_a_later_layer_replaces_a_tools_patterns(machine: Machine) -> None:
+    machine.write_user('[permissions]\nbash = { "git *" = "allow", "*" = "ask" }\nread = "ask"\n')
+    machine.environ["FALLBACK_PLUGIN__PERMISSIONS__BASH"] = '{ "*" = "deny" }'
+
+    permissions = machine.load().settings.permissions
+
+    assert permissions.bash == {"*": "deny"}
+    assert permissions.read == "ask"
+
+
 def test_paths_start_at_the_users_file_or_home(machine: Machine) -> None:
     machine.write_user(
         '[plugins]\ndirs = ["mine", "~/yours", "/theirs"]\n'
