@@ -1,0 +1,1 @@
+"""Asking models: one streaming request to an OpenAI-compatible endpoint, and what became of it."""

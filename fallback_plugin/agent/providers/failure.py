@@ -1,0 +1,42 @@
+"""A request to a model that came to nothing."""
+
+from dataclasses import replace
+
+from fallback_plugin.errors import FallbackPluginError
+from fallback_plugin.events import HostError
+from fallback_plugin.hookspecs import Ending
+
+
+class ModelFailedError(FallbackPluginError):
+    """An attempt failed. ``error`` is what a person and the rules of failures get to see of it."""
+
+    code = "model_failed"
+
+    def __init__(self, error: HostError, ending: Ending) -> None:
+        super().__init__(error.message or ending)
+        self.error = error
+        self.ending = ending
+
+
+def ended_badly(message: str, *, begun: bool) -> ModelFailedError:
+    """Return the failure of an answer without a proper end; ``begun`` tells whether some of it had come."""
+    return ModelFailedError(transport_error(message), "broken" if begun else "cut")
+
+
+def transport_error(message: str) -> HostError:
+    """Return the error for trouble on the way, which another try may not meet."""
+    return HostError(name="APIError", message=message, is_retryable=True)
+
+
+def without_secret(error: HostError, secret: str | None) -> HostError:
+    """Return the error without the key, where a provider repeats it."""
+    if not secret:
+        return error
+    return replace(
+        error,
+        message=error.message.replace(secret, "***"),
+        response_body=error.response_body and error.response_body.replace(secret, "***"),
+        response_headers={
+            name: value.replace(secret, "***") for name, value in error.response_headers.items()
+        },
+    )

@@ -1,0 +1,165 @@
+"""One endpoint, asked with the official client. Imported when a model is first asked: the client is heavy."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import httpx
+import openai
+from openai import AsyncOpenAI, AsyncStream
+
+from fallback_plugin.agent.providers.answer import AnswerReader
+from fallback_plugin.agent.providers.bounds import OversizedAnswerError, bound_response
+from fallback_plugin.agent.providers.exchange import ModelEvent
+from fallback_plugin.agent.providers.failure import (
+    ModelFailedError,
+    ended_badly,
+    transport_error,
+    without_secret,
+)
+from fallback_plugin.agent.providers.timeouts import Timeouts
+from fallback_plugin.agent.records import Json
+from fallback_plugin.events import HostError
+
+_SENT: Final = frozenset(
+    {"accept", "connection", "content-length", "content-type", "host", "user-agent", "x-session-id"}
+)
+"""The client's headers that are sent on."""
+
+_RETRYABLE: Final = frozenset({408, 409, 429})
+_SERVER_TROUBLE: Final = 500
+
+
+class OpenAIClient:
+    """Streams chat completions from one endpoint: one request a call, none tried again."""
+
+    def __init__(self, base_url: str, api_key: str | None, timeouts: Timeouts) -> None:
+        self._api_key = api_key
+        self._timeouts = timeouts
+        self._http = httpx.AsyncClient(
+            timeout=httpx.Timeout(timeouts.silence_s, connect=timeouts.connect_s, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            follow_redirects=False,
+            event_hooks={"request": [self._send_only_ours], "response": [bound_response]},
+        )
+        self._client = AsyncOpenAI(
+            base_url=base_url, api_key=api_key or "none", max_retries=0, http_client=self._http
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self, body: Json, headers: dict[str, str], new_call_id: Callable[[], str]
+    ) -> AsyncIterator[AsyncIterator[ModelEvent]]:
+        """Ask, and offer the answer's events; leaving the context closes the connection.
+
+        Raises:
+            ModelFailedError: whatever goes wrong, here or while the events are read.
+        """
+        try:
+            stream = await self._client.post(
+                "/chat/completions",
+                cast_to=object,
+                body=dict(body),
+                options={"headers": headers},
+                stream=True,
+                stream_cls=AsyncStream[Any],
+            )
+        except Exception as error:
+            raise self._failure(error, begun=False) from error
+        async with stream, aclosing(self._events(stream, AnswerReader(new_call_id))) as events:
+            yield events
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _send_only_ours(self, request: httpx.Request) -> None:
+        """Drop the headers that the client takes from the environment: they are for OpenAI alone."""
+        for name in set(request.headers) - _SENT:
+            del request.headers[name]
+        request.headers["accept-encoding"] = "identity"
+        if self._api_key:
+            request.headers["authorization"] = f"Bearer {self._api_key}"
+
+    async def _events(self, stream: AsyncStream[Any], reader: AnswerReader) -> AsyncGenerator[ModelEvent]:
+        chunks = aiter(stream)
+        while True:
+            try:
+                # A server may forget to close after the end, or break where nothing is missing any more.
+                with anyio.move_on_after(self._timeouts.after_end_s if reader.finish else None) as patience:
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                break
+            except Exception as error:
+                if reader.finish:
+                    break
+                raise self._failure(error, begun=reader.begun) from error
+            if patience.cancelled_caught:
+                break
+            for event in reader.read(chunk):
+                yield event
+        for event in reader.end():
+            yield event
+
+    def _failure(self, error: Exception, *, begun: bool) -> ModelFailedError:
+        failure = _failure(error, begun=begun)
+        return ModelFailedError(without_secret(failure.error, self._api_key), failure.ending)
+
+
+def _failure(error: Exception, *, begun: bool) -> ModelFailedError:
+    match error:
+        case openai.APIStatusError():
+            return ModelFailedError(_refusal(error), "refused")
+        case openai.APIConnectionError():
+            return _unanswered(error.__cause__ or error)
+        case openai.APIError():
+            return ModelFailedError(_error_object(error), "refused")
+        case httpx.TimeoutException():
+            return ModelFailedError(transport_error("the provider fell silent"), "silent")
+        case httpx.TransportError() | OversizedAnswerError():
+            return ended_badly(f"the answer broke off: {error}", begun=begun)
+        case ValueError():
+            return ended_badly("the answer is no stream of JSON events", begun=begun)
+    name = type(error).__name__
+    return ModelFailedError(HostError(name="UnknownError", message=f"{name}: {error}"), "refused")
+
+
+def _unanswered(cause: BaseException) -> ModelFailedError:
+    """Return the failure of a request that got no answer at all."""
+    if isinstance(cause, OversizedAnswerError):
+        return ended_badly(str(cause), begun=False)
+    if isinstance(cause, httpx.ReadTimeout):
+        return ModelFailedError(transport_error("the provider did not answer in time"), "silent")
+    # The words are those that failures of connections are known by.
+    said = str(cause) or type(cause).__name__
+    return ModelFailedError(transport_error(f"Connection error: {said}"), "refused")
+
+
+def _refusal(error: openai.APIStatusError) -> HostError:
+    status = error.status_code
+    body = error.response.text
+    return HostError(
+        name="APIError",
+        message=_message(error.body) or error.response.reason_phrase or f"status {status}",
+        status_code=status,
+        is_retryable=status in _RETRYABLE or status >= _SERVER_TROUBLE,
+        response_body=body,
+        response_headers={name.lower(): value for name, value in error.response.headers.items()},
+    )
+
+
+def _error_object(error: openai.APIError) -> HostError:
+    """Return the error for an error object in the middle of a stream."""
+    body = json.dumps({"error": error.body}, ensure_ascii=False, default=str)
+    return HostError(name="APIError", message=error.message, is_retryable=True, response_body=body)
+
+
+def _message(body: object) -> str | None:
+    """Return what a refusal's body says, from ``{message}`` or ``{error: {message}}``."""
+    if not isinstance(body, dict):
+        return None
+    inner = body.get("error")
+    said = inner.get("message") if isinstance(inner, dict) else inner or body.get("message")
+    return said if isinstance(said, str) else None

@@ -1,0 +1,126 @@
+"""The models that may be asked, and the way to each."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio.to_thread
+
+from fallback_plugin.agent.identifiers import NewId, new_id
+from fallback_plugin.agent.providers.exchange import ModelEvent, ModelRequest
+from fallback_plugin.agent.providers.failure import ModelFailedError
+from fallback_plugin.agent.providers.timeouts import Timeouts
+from fallback_plugin.events import HostError
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import ProviderSettings
+from fallback_plugin.wire.model_catalog import ModelCatalog, ModelFacts
+
+if TYPE_CHECKING:
+    from fallback_plugin.agent.providers.openai_client import OpenAIClient
+
+DEFAULT_TIMEOUTS: Final = Timeouts()
+
+
+class Providers:
+    """Asks the models of ``[providers]``; a key is read from ``environ`` when it is needed."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, ProviderSettings],
+        environ: Mapping[str, str],
+        *,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        new_id: NewId = new_id,
+    ) -> None:
+        self._settings = {name: each for name, each in settings.items() if each.base_url}
+        self._environ = environ
+        self._timeouts = timeouts
+        self._new_id = new_id
+        self._clients: dict[tuple[str, str | None], OpenAIClient] = {}
+        self.catalog: Final = ModelCatalog(
+            {
+                name: {
+                    model: ModelFacts(
+                        context_tokens=served.context,
+                        output_tokens=served.output,
+                        images=served.images,
+                        tools=True,
+                    )
+                    for model, served in each.models.items()
+                }
+                for name, each in self._settings.items()
+            }
+        )
+
+    @property
+    def models(self) -> tuple[ModelRef, ...]:
+        """All models that may be asked, in the order in which they are written."""
+        return tuple(
+            ModelRef(provider, model)
+            for provider, models in self.catalog.providers.items()
+            for model in models
+        )
+
+    def facts(self, model: ModelRef) -> ModelFacts:
+        """Return what is known of a model."""
+        return self.catalog.facts(model)
+
+    @asynccontextmanager
+    async def stream(
+        self, model: ModelRef, request: ModelRequest
+    ) -> AsyncIterator[AsyncIterator[ModelEvent]]:
+        """Ask a model, once, and offer its answer's events; leaving the context closes the connection.
+
+        Raises:
+            ModelFailedError: whatever goes wrong, here or while the events are read.
+        """
+        client = await self._client(model)
+        headers = {"x-session-id": request.session_id}
+        new_call_id = partial(self._new_id, "call")
+        async with client.stream(self._body(model, request), headers, new_call_id) as events:
+            yield events
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
+
+    async def _client(self, model: ModelRef) -> "OpenAIClient":
+        provider = self._settings.get(model.provider)
+        if provider is None or model.model not in provider.models or provider.base_url is None:
+            message = f"Model not found: {model}. Name it in [providers.{model.provider}] models"
+            raise ModelFailedError(HostError(name="ProviderModelNotFoundError", message=message), "refused")
+        variable = provider.api_key_env
+        key = self._environ.get(variable) if variable else None
+        if variable and not key:
+            message = f"{model.provider}: the environment variable {variable} holds no key"
+            raise ModelFailedError(HostError(name="ProviderAuthError", message=message), "refused")
+        place = (model.provider, key)
+        if place not in self._clients:
+            client_class = await anyio.to_thread.run_sync(_client_class)
+            self._clients.setdefault(place, client_class(provider.base_url, key, self._timeouts))
+        return self._clients[place]
+
+    def _body(self, model: ModelRef, request: ModelRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": model.model,
+            "messages": list(request.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body |= {"tools": list(request.tools), "tool_choice": "auto"}
+        if (output := self.facts(model).output_tokens) is not None:
+            body["max_tokens"] = output
+        if model.variant is not None:
+            body["reasoning_effort"] = model.variant
+        return body
+
+
+def _client_class() -> "type[OpenAIClient]":
+    """Import the client: most of a second, so not on the event loop."""
+    from fallback_plugin.agent.providers.openai_client import OpenAIClient  # noqa: PLC0415 -- heavy
+
+    return OpenAIClient
