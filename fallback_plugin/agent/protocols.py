@@ -99,6 +99,15 @@ class TurnJournal(Protocol):
         """Let a part's ``text`` grow: written within 100 ms or 4 KiB, and before any other call's write."""
         ...
 
+    async def continue_in(self, session_id: str, opening: Sequence[Json]) -> Run:
+        """Carry the run on in a new session that continues its present one, and takes its prompts.
+
+        The new session, ``session_id``, begins with ``opening``: ``{info, parts}`` that name it already. The
+        run keeps its id, its sequence and its token; later calls write to the new session. Returns the run
+        as it stands then: its session, and the last of the opening's messages, a person's, for its message.
+        """
+        ...
+
     async def finish(self, info: Json | None, outcome: Outcome, error: Json | None = None) -> None:
         """End the turn: its last message, the run, its memory segment and the terminal event, all at once."""
         ...

@@ -1,0 +1,86 @@
+"""Where a turn stands, and what every turn works with."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fallback_plugin.agent.identifiers import NewId
+from fallback_plugin.agent.protocols import TurnJournal
+from fallback_plugin.agent.providers.registry import Providers
+from fallback_plugin.agent.records import Run, Session
+from fallback_plugin.agent.turns.attempts import Asker, Attempts
+from fallback_plugin.agent.turns.history import Sessions
+from fallback_plugin.agent.turns.hooks import TurnHooks
+from fallback_plugin.agent.turns.messages import assistant_message
+from fallback_plugin.agent.turns.permissions import Permissions
+from fallback_plugin.agent.turns.step_writer import Clock, StepWriter
+from fallback_plugin.agent.turns.tool_calls import ToolCalls
+from fallback_plugin.events import HostError
+from fallback_plugin.model_ref import ModelRef
+
+MAX_STEPS: Final = 500
+"""Steps of one turn; a model that needs more goes round in circles."""
+
+
+class TurnFailedError(Exception):
+    """The turn cannot go on; ``error`` is what its answer ends with."""
+
+    def __init__(self, error: HostError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnServices:
+    """What every turn works with."""
+
+    sessions: Sessions
+    models: Providers
+    attempts: Attempts
+    tool_calls: ToolCalls
+    permissions: Permissions
+    hooks: TurnHooks
+    clock: Clock
+    new_id: NewId
+    max_steps: int = MAX_STEPS
+
+    def now_ms(self) -> int:
+        """Return the time in the host's unit."""
+        return int(self.clock() * 1000)
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnState:
+    """Where a turn stands.
+
+    Attributes:
+        message_id: the person's message that is being answered: the first, or one that steered the turn.
+        model: the model the turn is on.
+        writer: the step under way; None between two.
+    """
+
+    run: Run
+    session: Session
+    journal: TurnJournal
+    message_id: str
+    agent: str
+    model: ModelRef
+    writer: StepWriter | None = None
+    steps: int = 0
+
+    def asker(self, agent: str | None = None) -> Asker:
+        """Return who asks a model: the turn's agent, or another one for it."""
+        return Asker(self.session.id, self.message_id, agent or self.agent)
+
+    def new_writer(self, services: TurnServices) -> StepWriter:
+        """Return the writer of a step that begins now."""
+        info = assistant_message(
+            message_id=services.new_id("msg"),
+            session_id=self.session.id,
+            parent_id=self.message_id,
+            model=self.model,
+            agent=self.agent,
+            directory=self.session.directory,
+            created_ms=services.now_ms(),
+        )
+        self.writer = StepWriter(self.journal, info, services.clock, services.new_id)
+        return self.writer
