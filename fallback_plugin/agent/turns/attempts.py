@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fallback_plugin.agent.providers.exchange import ModelEvent, ModelRequest
+from fallback_plugin.agent.providers.exchange import Finished, ModelEvent, ModelRequest
 from fallback_plugin.agent.providers.failure import ModelFailedError, transport_error
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.turns.giving_up import GivingUp
@@ -48,12 +48,14 @@ class Attempts:
         Raises:
             ModelFailedError: if there is none.
         """
+        finished = False
         with self._giving_up.waiting(asker.session_id, asker.agent) as waiting:
             async with self._models.stream(model, request) as events:
                 async for event in events:
                     waiting.flowing = True
                     await take(event)
-        if waiting.given_up:
+                    finished = isinstance(event, Finished)
+        if waiting.given_up and not finished:
             raise ModelFailedError(transport_error(f"{model} was given up: nothing came in time"), "silent")
 
     async def next_model(

@@ -10,7 +10,7 @@ from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.agent.turns.messages import failed_tool
 from fallback_plugin.agent.turns.permissions import Asking, PermissionDeniedError, Permissions
 from fallback_plugin.agent.turns.step_writer import StepWriter
-from fallback_plugin.agent.turns.tools.arguments import checked_arguments
+from fallback_plugin.agent.turns.tools.arguments import check_arguments, read_arguments
 from fallback_plugin.agent.turns.tools.tool import Tool, ToolRefusedError
 from fallback_plugin.hookspecs import ToolCall, ToolResult
 
@@ -74,12 +74,13 @@ class ToolCalls:
         tool = self._tools.get(call.tool)
         if tool is None or not _is_chosen(call.tool, chosen):
             raise ToolRefusedError(f"there is no tool {call.tool!r}: they are {', '.join(self._tools)}")
-        arguments = checked_arguments(call.arguments, tool.parameters)
+        arguments = read_arguments(call.arguments, tool.parameters)
         await writer.set_tool(call.call_id, {"status": "pending", "input": arguments, "raw": call.arguments})
         session_id = str(writer.info["sessionID"])
         about = ToolCall(session_id=session_id, call_id=call.call_id, tool=tool.name, args=arguments)
         if (changed := await self._hooks.tool_before(about)) is not None:
             arguments = dict(changed)
+            check_arguments(arguments, tool.parameters)
             about = ToolCall(session_id=session_id, call_id=call.call_id, tool=tool.name, args=arguments)
         permit = tool.permit(arguments, project)
         asking = Asking(

@@ -10,7 +10,7 @@ from fallback_plugin.agent.turns.tools.tool import ToolRefusedError
 _TYPES: Final[Mapping[str, type]] = {"string": str, "integer": int, "boolean": bool}
 
 
-def checked_arguments(text: str, schema: Json) -> dict[str, Any]:
+def read_arguments(text: str, schema: Json) -> dict[str, Any]:
     """Return the arguments that a model wrote.
 
     Raises:
@@ -22,9 +22,18 @@ def checked_arguments(text: str, schema: Json) -> dict[str, Any]:
         raise ToolRefusedError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise ToolRefusedError("the arguments should be a JSON object")
+    check_arguments(arguments, schema)
+    return arguments
+
+
+def check_arguments(arguments: Json, schema: Json) -> None:
+    """Refuse arguments that are not what the schema describes.
+
+    Raises:
+        ToolRefusedError: if they are not.
+    """
     if problem := _problem(arguments, schema):
         raise ToolRefusedError(f"{problem}; call it again with arguments as described")
-    return arguments
 
 
 def _problem(arguments: Json, schema: Json) -> str | None:

@@ -1,6 +1,7 @@
 """The tool `bash`: a command in the project folder, in a process group of its own."""
 
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +62,7 @@ class BashTool:
         timeout_s = arguments.get("timeout", DEFAULT_TIMEOUT_S)
         environ = {name: value for name, value in os.environ.items() if name not in self._hidden}
         output = CappedOutput()
-        command = ["/bin/sh", "-c", arguments["command"]]
+        command = [shutil.which("bash") or "/bin/sh", "-c", arguments["command"]]
         async with process_group(
             command, directory=project, environ=environ, term_grace_s=self._term_grace_s
         ) as process:

@@ -61,10 +61,11 @@ def _edit(project: Path, place: Path, arguments: Json) -> ToolOutput:
         raise ToolRefusedError(
             f"the old text stands {found} times in {place}: give more of what is around it"
         )
-    after = before.replace(old, new)
-    write_bytes(project, place, after.encode())
+    write_bytes(project, place, before.replace(old, new).encode())
     name = place.as_posix()
-    diff = "\n".join(unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="", n=2))
+    # Of the passages alone: comparing whole files takes too long for some.
+    passages = old[:MAX_DIFF].splitlines(), new[:MAX_DIFF].splitlines()
+    diff = "\n".join(unified_diff(*passages, name, name, lineterm=""))
     return ToolOutput(
         name, f"Replaced {found} passage{'s' * (found > 1)} in {name}.", {"diff": diff[:MAX_DIFF]}
     )

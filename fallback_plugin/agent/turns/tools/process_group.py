@@ -26,15 +26,16 @@ async def process_group(
     command: list[str], *, directory: Path, environ: Mapping[str, str], term_grace_s: float = TERM_GRACE_S
 ) -> AsyncIterator[Process]:
     """Start a command; at the end of the block nothing of its group runs any more, whatever it ignores."""
-    process = await anyio.open_process(
-        command,
-        cwd=directory,
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with CancelScope(shield=True):  # a stop in the middle would leave a process that nobody knows
+        process = await anyio.open_process(
+            command,
+            cwd=directory,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:
