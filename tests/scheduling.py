@@ -7,7 +7,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 RUNS: Final = "tests/opencode/real/test_run.py"
 """Whole processes that end by themselves; they and the other tests have nothing in common."""
 
-REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/")
+REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/", "tests/agent/real/")
 
 
 class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types

@@ -19,6 +19,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "explain": "fallback_plugin.cli.explain:explain",
     "health": "fallback_plugin.cli.health:health",
     "install": "fallback_plugin.cli.install:install",
+    "serve": "fallback_plugin.cli.serve:serve",
     "simulate": "fallback_plugin.cli.simulate:simulate",
     "uninstall": "fallback_plugin.cli.uninstall:uninstall",
 }

@@ -390,6 +390,21 @@ class PermissionSettings(Table):
     bash: Permission = Field(default="ask", description="Running a command, by its text.")
 
 
+class ServeSettings(Table):
+    """``[serve]``: our own agent host."""
+
+    model: ModelKey | None = Field(
+        default=None,
+        description="The model of a session's first prompt, if that names none; "
+        "by default the first one there is.",
+    )
+    on_restart: Literal["ask", "run", "cancel"] = Field(
+        default="ask",
+        description="What becomes of prompts that were accepted and not begun when the host stopped: "
+        "hold them for a person's word, run them, or cancel them.",
+    )
+
+
 class Settings(Table):
     """Everything that can be set."""
 
@@ -404,6 +419,7 @@ class Settings(Table):
         default_factory=_empty, description="Per model, by provider/model."
     )
     permissions: PermissionSettings = Field(default_factory=PermissionSettings)
+    serve: ServeSettings = Field(default_factory=ServeSettings)
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     log: LogSettings = Field(default_factory=LogSettings)
     health: HealthSettings = Field(default_factory=HealthSettings)

@@ -125,6 +125,17 @@ class Dispatcher:
             self._tasks.start(self._accept, reservation, write, reply)
         return (await reply.get()).run
 
+    async def resume(self, run: Run) -> None:
+        """Let a run take its turn that an earlier start of the host has accepted, and that never began."""
+
+        async def found() -> Accepted:
+            return Accepted(run, is_new=True)
+
+        with self._reserved(run.session_id) as reservation:
+            reply: Reply[Accepted] = Reply()
+            self._tasks.start(self._accept, reservation, found, reply)
+        await reply.get()
+
     async def discard(self, run_id: str) -> Run:
         """End a held run without a turn. Raises `AgentError` with status 409 if it is not held."""
         self._tasks.check_open()

@@ -6,6 +6,7 @@ from typing import Final
 
 import anyio
 from anyio.lowlevel import checkpoint
+from starlette.responses import Response
 
 from fallback_plugin.agent.http.guard import Message, Receive, Send
 
@@ -19,7 +20,7 @@ _HEADERS: Final = (
 )
 
 
-class EventStream:
+class EventStream(Response):
     """An ASGI response that sends frames as they come, and a heartbeat every so often.
 
     ``frames`` yields whole frames (``data: …`` and an empty line), several in one piece where they wait. The
@@ -29,6 +30,7 @@ class EventStream:
     def __init__(
         self, frames: AsyncGenerator[bytes], heartbeat: bytes, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
+        super().__init__()
         self._frames = frames
         self._heartbeat = heartbeat
         self._heartbeat_s = heartbeat_s

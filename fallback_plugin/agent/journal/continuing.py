@@ -58,7 +58,10 @@ def continue_session(
         first = messages.get(tx.rows, old.id, keep_from)
         copy_messages(tx, messages.since(tx.rows, old.id, first.position), new.id, new_id=None)
     segments.move(tx.rows, old.id, to=new.id)
-    run = runs.put(tx.rows, dataclasses.replace(run, session_id=new.id), boot=tx.boot)
+    asked = [str(given.info["id"]) for given in opening if given.info.get("role") == "user"]
+    message_id = asked[-1] if asked else run.message_id
+    moved = dataclasses.replace(run, session_id=new.id, message_id=message_id)
+    run = runs.put(tx.rows, moved, boot=tx.boot)
     publishing.run_updated(tx, run)
     for waiting in runs.in_states(tx.rows, runs.WAITING, session_id=old.id):
         moved = runs.put(tx.rows, dataclasses.replace(waiting, session_id=new.id), boot=tx.boot)

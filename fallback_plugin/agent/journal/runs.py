@@ -11,7 +11,7 @@ from fallback_plugin.agent.journal.continuing import Continued, Opening, continu
 from fallback_plugin.agent.journal.defaults import Defaults
 from fallback_plugin.agent.journal.delivering import deliver
 from fallback_plugin.agent.journal.ending import end_run, leave
-from fallback_plugin.agent.journal.turn import StoredTurn
+from fallback_plugin.agent.journal.turn import BeforeMoving, StoredTurn
 from fallback_plugin.agent.protocols import Accepted, StatusWord
 from fallback_plugin.agent.records import Json, Outcome, Run, UserPrompt
 from fallback_plugin.agent.store import Store, Transaction, runs
@@ -21,14 +21,23 @@ from fallback_plugin.errors import AgentError
 class StoredRuns:
     """The `RunJournal` over a store, and the maker of each run's `TurnJournal`."""
 
-    def __init__(self, store: Store, defaults: Defaults) -> None:
+    def __init__(
+        self, store: Store, defaults: Defaults, *, before_moving: BeforeMoving | None = None
+    ) -> None:
+        self._before_moving: Final = before_moving
         self._store: Final = store
         self._defaults: Final = defaults
         self._turns: Final[weakref.WeakValueDictionary[str, StoredTurn]] = weakref.WeakValueDictionary()
 
     def turn(self, run: Run, *, memory_owner: str | None = None) -> StoredTurn:
         """Return what an active run writes with; ``memory_owner`` is whom its memory is owed to."""
-        turn = StoredTurn(self._store, run, self._defaults, memory_owner=memory_owner)
+        turn = StoredTurn(
+            self._store,
+            run,
+            self._defaults,
+            memory_owner=memory_owner,
+            before_moving=self._before_moving,
+        )
         self._turns[run.id] = turn
         return turn
 

@@ -1,10 +1,11 @@
 """What a turn writes down in its run's name."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from fallback_plugin.agent.journal import publishing
+from fallback_plugin.agent.journal.continuing import Opening, continue_session
 from fallback_plugin.agent.journal.defaults import Defaults
 from fallback_plugin.agent.journal.ending import end_run
 from fallback_plugin.agent.journal.growing import GrowingText, Growth
@@ -30,6 +31,9 @@ class Timer(Protocol):
         ...
 
 
+BeforeMoving: TypeAlias = Callable[[str, str], Awaitable[None]]
+"""Told of a session's id and of the one it goes on under, before that one is stored."""
+
 CallLater: TypeAlias = Callable[[float, Callable[[], object]], Timer]
 
 
@@ -44,12 +48,14 @@ class StoredTurn:
         *,
         memory_owner: str | None = None,
         call_later: CallLater | None = None,
+        before_moving: BeforeMoving | None = None,
     ) -> None:
         self._store: Final = store
         self._run: Final = run
         self._defaults: Final = defaults
         self._memory_owner: Final = memory_owner
         self._call_later: Final[CallLater] = call_later or asyncio.get_running_loop().call_later
+        self._before_moving: Final = before_moving or _nobody_to_tell
         self._growing: Final = GrowingText()
         self._timer: Timer | None = None
         self._trouble: BaseException | None = None
@@ -84,6 +90,20 @@ class StoredTurn:
             await self._written(self.flush())
         elif self._timer is None:
             self._timer = self._call_later(FLUSH_AFTER_S, self.flush)
+
+    async def continue_in(self, session_id: str, opening: Sequence[Json]) -> Run:
+        """Carry the run on in a new session; what is written from then on is written there."""
+        begun = [Opening(each["info"], each["parts"]) for each in opening]
+        await self._before_moving(self._run.session_id, session_id)
+        moved: list[Run] = []
+
+        def work(tx: Transaction, run: Run) -> None:
+            moved.append(
+                continue_session(tx, run, begun, self._defaults, new_id=session_id, keep_from=None).run
+            )
+
+        await self._write(work, durable=True)
+        return moved[-1]
 
     async def finish(self, info: Json | None, outcome: Outcome, error: Json | None = None) -> None:
         """End the turn: its last message, the run, its memory segment and the terminal event, all at once."""
@@ -129,6 +149,10 @@ class StoredTurn:
         # Once some text is lost, no later text may follow it: there would be a hole.
         if self._trouble is not None:
             raise self._trouble
+
+
+async def _nobody_to_tell(old_id: str, new_id: str) -> None:
+    del old_id, new_id
 
 
 def _is_open(part: Json) -> bool:

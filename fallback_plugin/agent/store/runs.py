@@ -93,7 +93,7 @@ def put(rows: Rows, run: Run, *, boot: int) -> Run:
     """Write a run's state down; it is this start's from then on."""
     rows.execute(
         "UPDATE run SET session = ?, state = ?, outcome = ?, error = ?, writer = ?, started = ?, ended = ?, "
-        "prompt = ?, boot = ? WHERE id = ?",
+        "prompt = ?, boot = ?, message = ? WHERE id = ?",
         (
             run.session_id,
             run.state,
@@ -104,6 +104,7 @@ def put(rows: Rows, run: Run, *, boot: int) -> Run:
             run.ended_at,
             write_prompt(run.prompt),
             boot,
+            run.message_id,
             run.id,
         ),
     )

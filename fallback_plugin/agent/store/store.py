@@ -50,7 +50,7 @@ class Store:
         self._folder: Final = folder
         self._rows: Final = rows
         self._clock: Final = clock
-        self._listener: Committed | None = None
+        self._listeners: Final[list[Committed]] = []
         self._writer: Final = Writer(rows, folder.file, boot=boot, clock=clock, committed=self._publish)
         self._readers: Final = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._reading: Final[list[Rows]] = []
@@ -82,8 +82,8 @@ class Store:
         return cls(held, rows, boot=boot, notices=notices, clock=clock)
 
     def listen(self, committed: Committed) -> None:
-        """Have what each job publishes handed over: after its commit, before its caller goes on."""
-        self._listener = committed
+        """Have what each job publishes handed over too: after its commit, before its caller goes on."""
+        self._listeners.append(committed)
 
     async def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> T:
         """Carry a job out in a transaction and return its answer, when it is committed.
@@ -147,8 +147,8 @@ class Store:
         for event in published:
             if isinstance(event, StoredEvent):
                 self.last_event = event.sequence
-        if self._listener is not None:
-            self._listener(published)
+        for committed in self._listeners:
+            committed(published)
 
     def _read(self, work: Callable[[Rows], T]) -> T:
         with explaining(self.file):

@@ -1,0 +1,240 @@
+"""The agent host: its rooms, put together and kept running."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+from typing import Final
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from fallback_plugin.agent.bus import Bus
+from fallback_plugin.agent.dispatch import Cancelled, CancelMode, Dispatcher
+from fallback_plugin.agent.host_calls import AgentCalls
+from fallback_plugin.agent.identifiers import NewId, new_id
+from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions
+from fallback_plugin.agent.plugin_events import PluginEvents
+from fallback_plugin.agent.plugin_hooks import PluginHooks
+from fallback_plugin.agent.providers.registry import Providers
+from fallback_plugin.agent.records import Json, PassingEvent, Run, Session, UserPrompt
+from fallback_plugin.agent.recovery import recover
+from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
+from fallback_plugin.agent.turns.giving_up import GivingUp
+from fallback_plugin.agent.turns.permissions import Permissions
+from fallback_plugin.agent.turns.runner import TurnRunner
+from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
+from fallback_plugin.errors import AgentError
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.plugins import PluginHost
+from fallback_plugin.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a host works: its data, the project, and the environment that holds the providers' keys."""
+
+    data: Path
+    directory: Path
+    environ: Mapping[str, str]
+
+
+class AgentHost:
+    """Sessions, their runs, and everything that happens to them. Made by `open_host`.
+
+    Attributes:
+        bus: who listens to what happens.
+        dispatcher: accepts prompts, and runs and cancels them.
+        models: the models that may be asked.
+        permissions: the questions that wait for a person.
+        plugins: the plugin host; load plugins before `run`.
+        sessions: changes to sessions outside their runs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        place: Place,
+        *,
+        last_sequence: int,
+        resumed: Sequence[Run] = (),
+        clock: Callable[[], float] = time,
+        new_id: NewId = new_id,
+    ) -> None:
+        self.directory: Final = place.directory
+        self._resumed = resumed
+        self.settings = settings
+        self.store: Final = store
+        self.bus: Final = Bus(store)
+        self.plugins: Final = PluginHost(AgentCalls(self))
+        self.models: Final = Providers(settings.providers, place.environ)
+        self.giving_up: Final = GivingUp()
+        self._events: Final = PluginEvents(self.plugins)
+        hooks = PluginHooks(self.plugins, self._events)
+        self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
+        defaults = Defaults(model=self.default_model, new_id=new_id)
+        self.runs: Final = StoredRuns(store, defaults, before_moving=self._before_moving)
+        self.sessions: Final = StoredSessions(store, defaults)
+        turns = TurnRunner(
+            sessions=self,
+            open_journal=self.runs.turn,
+            models=self.models,
+            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(_secrets(settings))),
+            permissions=self.permissions,
+            hooks=hooks,
+            giving_up=self.giving_up,
+            clock=clock,
+            new_id=new_id,
+        )
+        self.dispatcher: Final = Dispatcher(self.runs, turns, last_sequence=last_sequence)
+        store.listen(self._events.take)
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Run plugins and prompts, until `stop` or cancellation."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self.plugins.run)
+            await self.plugins.settings_changed(self.settings)
+            tasks.start_soon(self._events.run)
+            await tasks.start(self.dispatcher.run)
+            for run in self._resumed:
+                await self.dispatcher.resume(run)
+            task_status.started()
+
+    async def apply(self, settings: Settings) -> None:
+        """Take settings that changed; where the models are is read at the start only."""
+        if settings.providers != self.settings.providers or settings.plugins != self.settings.plugins:
+            logger.warning("[providers] or [plugins] changed: start the host anew to use that")
+        self.settings = settings
+        self.permissions.settings = settings.permissions
+        await self.plugins.settings_changed(settings)
+
+    async def stop(self) -> None:
+        """End in good order: nothing more is accepted, what is active unwinds, who listens is let go."""
+        await self.dispatcher.stop()
+        await self.plugins.stop()
+        self.bus.close()
+        await self.models.aclose()
+
+    async def session(self, session_id: str) -> Session:
+        """Look a session up. Raises `AgentError` 404."""
+        return await self.store.read(lambda rows: sessions.get(rows, session_id))
+
+    async def history(self, session_id: str) -> Sequence[Json]:
+        """Return a session's messages as ``{info, parts}``, oldest first; without what a revert hides."""
+
+        def read(rows: Rows) -> Sequence[Json]:
+            session = sessions.get(rows, session_id)
+            items = messages.page(rows, session_id).items
+            hidden = session.reverted_to
+            at = next((n for n, item in enumerate(items) if item["info"]["id"] == hidden), len(items))
+            return items[:at]
+
+        return await self.store.read(read)
+
+    async def answer(self, session_id: str, prompt: UserPrompt) -> Json:
+        """Run a prompt and return the last message of its answer, failed or not."""
+        accepted = await self.dispatcher.accept(session_id, prompt)
+        await self.dispatcher.wait(accepted.run.id)
+        return await self.store.read(lambda rows: _last_message(rows, accepted.run.id))
+
+    async def stop_session(self, session_id: str, mode: CancelMode = "all") -> Cancelled:
+        """Stop what runs in a session, wait until it has ended, and say what was hit."""
+        hit = await self.dispatcher.cancel(session_id, mode)
+        if hit.active is not None:
+            await self.dispatcher.wait(hit.active.id)
+        return hit
+
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a session, also a busy one: what runs in it ends first."""
+        await self.session(session_id)
+        async with self.dispatcher.isolation.emptied(session_id):
+            await self.sessions.delete(session_id)
+        self.permissions.forget(session_id)
+
+    async def revert(self, session_id: str, message_id: str | None) -> Session:
+        """Hide a message and all after it until the next prompt deletes them; None shows them again."""
+        async with self.dispatcher.isolation.exclusive(session_id, "an undo"):
+            if message_id is None:
+                return await self.sessions.unrevert(session_id)
+            return await self.sessions.revert(session_id, message_id)
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Delete one message."""
+        async with self.dispatcher.isolation.exclusive(session_id, "a deletion"):
+            await self.sessions.delete_message(session_id, message_id)
+
+    async def waiting_runs(self, session_id: str | None = None) -> Sequence[Run]:
+        """Return the runs that wait: queued, or held since the last start."""
+        return await self.store.read(
+            lambda rows: runs.in_states(rows, ("accepted", "queued", "held"), session_id=session_id)
+        )
+
+    async def run_of(self, run_id: str) -> Run:
+        """Look a run up. Raises `AgentError` 404."""
+        return await self.store.read(lambda rows: runs.get(rows, run_id))
+
+    def toast(self, properties: Json) -> None:
+        """Show a note to everybody who looks."""
+        self.bus.publish(PassingEvent(session_id=None, type="tui.toast.show", properties=properties))
+
+    async def _publish(self, kind: str, properties: Json) -> None:
+        session_id = str(properties["sessionID"])
+        await self.store.write(lambda tx: tx.emit(kind, properties, session_id=session_id), durable=False)
+
+    async def _before_moving(self, old_id: str, new_id: str) -> None:
+        await self.dispatcher.rotate(old_id, new_id)
+
+    def default_model(self) -> ModelRef | None:
+        """Return the model of a session's first prompt, if that names none."""
+        return self.settings.serve.model or next(iter(self.models.models), None)
+
+
+def _last_message(rows: Rows, run_id: str) -> Json:
+    run = runs.get(rows, run_id)
+    written = messages.of_run(rows, run_id, run.session_id)
+    if not written:
+        raise AgentError(f"run {run_id} has left no message", status=404)
+    return messages.one(rows, run.session_id, written[-1].id)
+
+
+def _secrets(settings: Settings) -> frozenset[str]:
+    """Return the environment variables that no command of a model may see."""
+    return frozenset(each.api_key_env for each in settings.providers.values() if each.api_key_env)
+
+
+@asynccontextmanager
+async def open_host(
+    settings: Settings,
+    place: Place,
+    *,
+    clock: Callable[[], float] = time,
+    new_id: NewId = new_id,
+) -> AsyncIterator[AgentHost]:
+    """Open the data folder, end what an earlier start left unfinished, and make the host.
+
+    Raises:
+        StoreError: if the folder cannot be used.
+    """
+    store = Store.open(place.data, clock=clock)
+    try:
+        for notice in store.notices:
+            logger.warning("%s", notice)
+        defaults = Defaults(new_id=new_id)
+        recovered = await recover(store, defaults, on_restart=settings.serve.on_restart)
+        yield AgentHost(
+            store,
+            settings,
+            place,
+            last_sequence=await store.read(runs.last_sequence),
+            resumed=recovered.resumed,
+            clock=clock,
+            new_id=new_id,
+        )
+    finally:
+        store.close()

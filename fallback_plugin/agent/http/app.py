@@ -1,0 +1,42 @@
+"""The application: every call behind the guard, and errors the way OpenCode writes them."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from fallback_plugin.agent.host import AgentHost
+from fallback_plugin.agent.http.about_calls import AboutCalls
+from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.description import description
+from fallback_plugin.agent.http.event_calls import EventCalls
+from fallback_plugin.agent.http.guard import App, Guard, Rules
+from fallback_plugin.agent.http.message_calls import MessageCalls
+from fallback_plugin.agent.http.permission_calls import PermissionCalls
+from fallback_plugin.agent.http.refusals import broken, refused, unknown_path
+from fallback_plugin.agent.http.run_calls import RunCalls
+from fallback_plugin.agent.http.session_calls import SessionCalls
+from fallback_plugin.errors import AgentError
+
+
+def application(host: AgentHost, rules: Rules) -> App:
+    """Return what serves a host over HTTP."""
+    groups = (AboutCalls, SessionCalls, MessageCalls, RunCalls, PermissionCalls, EventCalls)
+    calls: list[Call] = [call for group in groups for call in group(host).calls]
+
+    async def doc(request: Request) -> Response:
+        del request
+        return JSONResponse(description(calls))
+
+    calls.append(Call("GET", "/doc", doc, "This description"))
+    handlers: dict[Any, Any] = {AgentError: refused, HTTPException: unknown_path, Exception: broken}
+    app = Starlette(routes=_routes(calls), exception_handlers=handlers)
+    return Guard(cast("App", app), rules)
+
+
+def _routes(calls: Sequence[Call]) -> list[Route]:
+    return [Route(call.path, call.handler, methods=[call.method]) for call in calls]

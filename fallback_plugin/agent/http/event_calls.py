@@ -1,0 +1,60 @@
+"""The event stream: everything that happens, from now on or from where a client left off."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import closing
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fallback_plugin.agent.host import AgentHost
+from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.event_stream import EventStream
+from fallback_plugin.agent.http.frames import Frames
+from fallback_plugin.agent.http.refusals import BadRequestError
+
+MOST_LISTENERS: Final = 1000
+
+
+class EventCalls:
+    """The calls that stream events."""
+
+    def __init__(self, host: AgentHost) -> None:
+        self._host = host
+        self._frames = Frames()
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """Return the calls."""
+        return (
+            Call(
+                "GET",
+                "/event",
+                self.stream,
+                "Listen to everything; Last-Event-ID, or after, goes on where a client left off",
+                query={"after": "integer"},
+            ),
+        )
+
+    async def stream(self, request: Request) -> Response:
+        """Answer ``GET /event``."""
+        if self._host.bus.listeners >= MOST_LISTENERS:
+            raise BadRequestError(f"{MOST_LISTENERS} clients listen already: close some", status=503)
+        frames = self._listen(_last_event(request))
+        return EventStream(frames, self._frames.special("server.heartbeat"))
+
+    async def _listen(self, after: int | None) -> AsyncGenerator[bytes]:
+        with closing(self._host.bus.subscribe(after=after)) as events:
+            yield self._frames.special("server.connected")
+            async for event in events:
+                yield self._frames.of(event)
+
+
+def _last_event(request: Request) -> int | None:
+    """Return the last event a client has: a browser says it in its own header, others in the query."""
+    text = request.headers.get("last-event-id") or request.query_params.get("after")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):  # noqa: PLR2004 -- a row's number fits into 63 bits
+        raise BadRequestError(f"{text[:40]!r} is not the id of an event", kind="Query")
+    return int(text)

@@ -1,0 +1,84 @@
+"""The messages of a session."""
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from fallback_plugin.agent.host import AgentHost
+from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.queries import whole_number
+from fallback_plugin.agent.store import messages
+
+LARGEST_PAGE = 500
+
+
+class MessageCalls:
+    """The calls about what a session holds."""
+
+    def __init__(self, host: AgentHost) -> None:
+        self._host = host
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """Return the calls."""
+        every = "/session/{sessionID}/message"
+        one = f"{every}/{{messageID}}"
+        return (
+            Call(
+                "GET",
+                every,
+                self.page,
+                "Read messages, oldest first; X-Next-Cursor leads to those before them",
+                query={"limit": "integer", "before": "string"},
+            ),
+            Call("GET", one, self.get, "Read one message"),
+            Call("DELETE", one, self.delete, "Delete one message; refused while the session is busy"),
+            Call(
+                "DELETE",
+                f"{one}/part/{{partID}}",
+                self.delete_part,
+                "Delete one part of a message; refused while the session is busy",
+            ),
+        )
+
+    async def page(self, request: Request) -> Response:
+        """Answer ``GET /session/{sessionID}/message``; without a limit it is the whole history."""
+        session_id = request.path_params["sessionID"]
+        limit = whole_number(request, "limit")
+        before = request.query_params.get("before")
+        if limit is None and before is not None:
+            limit = LARGEST_PAGE
+        shown = min(limit, LARGEST_PAGE) if limit is not None else None
+        page = await self._host.store.read(
+            lambda rows: messages.page(rows, session_id, limit=shown, before=before)
+        )
+        headers = {"x-revision": str(page.revision)}
+        if page.next_cursor is not None:
+            query = urlencode({"limit": shown, "before": page.next_cursor})
+            headers["x-next-cursor"] = page.next_cursor
+            headers["link"] = f'<{request.url.replace(query=query)}>; rel="next"'
+        return JSONResponse(list(page.items), headers=headers)
+
+    async def get(self, request: Request) -> Response:
+        """Answer ``GET /session/{sessionID}/message/{messageID}``."""
+        session_id, message_id = request.path_params["sessionID"], request.path_params["messageID"]
+        found = await self._host.store.read(lambda rows: messages.one(rows, session_id, message_id))
+        return JSONResponse(found)
+
+    async def delete(self, request: Request) -> Response:
+        """Answer ``DELETE /session/{sessionID}/message/{messageID}``; of one that is gone, too."""
+        session_id, message_id = request.path_params["sessionID"], request.path_params["messageID"]
+        session = await self._host.session(session_id)
+        found = await self._host.store.read(lambda rows: messages.find(rows, session.id, message_id))
+        if found is not None:
+            await self._host.delete_message(session.id, message_id)
+        return JSONResponse(content=True)
+
+    async def delete_part(self, request: Request) -> Response:
+        """Answer ``DELETE /session/{sessionID}/message/{messageID}/part/{partID}``."""
+        await self._host.sessions.delete_part(
+            request.path_params["sessionID"], request.path_params["messageID"], request.path_params["partID"]
+        )
+        return JSONResponse(content=True)

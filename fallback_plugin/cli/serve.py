@@ -1,0 +1,92 @@
+"""``fallback-plugin serve``: our own agent host."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+
+PASSWORD: Final = "OPENCODE_SERVER_PASSWORD"  # noqa: S105 -- a name
+"""The environment variables that OpenCode's own server and its clients read."""
+
+USER: Final = "OPENCODE_SERVER_USERNAME"
+
+_LARGEST_PORT: Final = 65_535
+_CHATTY: Final = ("asyncio", "httpcore", "httpx", "openai")
+
+
+@click.command()
+@click.option(
+    "--port",
+    metavar="PORT",
+    type=click.IntRange(0, _LARGEST_PORT),
+    default=4096,
+    show_default=True,
+    help="Where to listen; 0 takes a free port.",
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help=f"The address to listen at. Another one than this machine's own needs a password in {PASSWORD}.",
+)
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where sessions are kept; by default a folder of this project's in the user's data folder.",
+)
+@config_option
+def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | None) -> None:
+    """Serve coding sessions of this folder over an HTTP API that is OpenCode's.
+
+    Models come from [providers] in the settings. Where a model fails, the turn goes on with the next one of
+    its chain.
+    """
+    settings = settings_in_force(config_file)
+    logging.basicConfig(
+        stream=sys.stderr, level=settings.log.level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        # Heavy, and an extra: of no use to a command line that makes no sense.
+        from fallback_plugin.agent.data_place import default_data_folder  # noqa: PLC0415
+        from fallback_plugin.agent.host import Place  # noqa: PLC0415
+        from fallback_plugin.agent.http.guard import Rules  # noqa: PLC0415
+        from fallback_plugin.agent.http.server import is_loopback, listening, url_of  # noqa: PLC0415
+        from fallback_plugin.agent.serving import Service  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"{error.name} is not installed: pip install 'fallback-plugin[serve]'"
+        ) from error
+
+    password = os.environ.get(PASSWORD) or None
+    if password is None and not is_loopback(host):
+        raise click.UsageError(
+            f"anybody could reach {host}: put a password into {PASSWORD}, or listen at 127.0.0.1"
+        )
+    directory = Path.cwd()
+    with listening(host, port) as listener:
+        url = url_of(listener)
+        service = Service(
+            place=Place(
+                data=data_dir or default_data_folder(directory, os.environ),
+                directory=directory,
+                environ=os.environ,
+            ),
+            settings_file=config_file.absolute() if config_file else None,
+            listener=listener,
+            rules=Rules(
+                password=password,
+                user=os.environ.get(USER) or "opencode",
+                host_names=frozenset({host.lower()}),
+            ),
+            ready=lambda: click.echo(f"fallback-plugin server listening on {url}"),
+        )
+        service.run()
