@@ -1,15 +1,20 @@
-"""A host on a folder of its own."""
+"""A host on a folder of its own, and what follows when it is killed."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.agent.persisted import Host
+from tests.agent.persisted import Host, Restarts
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    host = Host(tmp_path / "data")
-    yield host
-    host.close()
+def restarts(tmp_path: Path) -> Iterator[Restarts]:
+    restarts = Restarts(tmp_path)
+    yield restarts
+    restarts.close()
+
+
+@pytest.fixture
+def host(restarts: Restarts) -> Host:
+    return restarts.first()
