@@ -13,10 +13,12 @@ from typing import Final
 
 import pytest
 
+from tests.mutants.dispatch_mutants import DISPATCH_MUTANTS
 from tests.mutants.mutants import MUTANTS, Mutant
 
 pytestmark = pytest.mark.timeout(60)
 
+ALL: Final = (*MUTANTS, *DISPATCH_MUTANTS)
 REPOSITORY: Final = Path(__file__).parents[2]
 PACKAGE: Final = "fallback_plugin"
 TESTS_FAILED: Final = int(pytest.ExitCode.TESTS_FAILED)
@@ -59,11 +61,11 @@ def mutate(folder: Path, mutant: Mutant) -> None:
 
 
 def test_without_a_change_every_named_test_passes(copy: Path) -> None:
-    done = run(copy, *sorted({mutant.killed_by for mutant in MUTANTS}))
+    done = run(copy, *sorted({mutant.killed_by for mutant in ALL}))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.wrong.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.wrong.replace(" ", "-"))
 def test_a_mutant_is_noticed(copy: Path, mutant: Mutant) -> None:
     mutate(copy, mutant)
     done = run(copy, mutant.killed_by)

@@ -221,4 +221,4 @@ class Dispatcher:
 
     def _close_lanes(self) -> None:
         for lane in self._lanes:
-            self._runner.leave(lane.close())
+            lane.close()

@@ -16,8 +16,7 @@ CancelMode: TypeAlias = Literal["all", "current", "queue"]
 """``all`` covers what is active, accepted or queued; ``current`` only the run that is or would be next to be
 active; ``queue`` only what waits."""
 
-Decision: TypeAlias = Literal["active", "queued", "cancelled", "kept"]
-"""``kept``: the host is stopping, and the prompt stays as it was accepted."""
+Decision: TypeAlias = Literal["active", "queued", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Lane:
         ids: every id of the session, the newest last: compaction lets it go on under a new one.
         mark: the greatest acceptance that a cancel covers, 0 when there is none.
         ending: how many runs were cancelled before they began and wait for their terminal event.
-        is_closed: whether the host is stopping.
+        is_closed: whether the host is stopping: what has not begun stays as it was accepted.
         deletions: how many deletions of the session are under way; no prompt is accepted meanwhile.
         holders: how many tasks work with this lane and count on its staying the same one.
     """
@@ -124,8 +123,6 @@ class Lane:
         if covered:
             self.ending += 1
             return "cancelled"
-        if self.is_closed:
-            return "kept"
         if self.active is not None:
             self.queue.append(Waiting(run, reservation.sequence))
             return "queued"
@@ -192,14 +189,11 @@ class Lane:
         """Note that the terminal events of ``count`` runs are written that never began."""
         self.ending -= count
 
-    def close(self) -> list[Run]:
-        """Stop: cancel what is active, and return what was queued, which is neither begun nor ended."""
+    def close(self) -> None:
+        """Stop: cancel what is active; no run is to be begun any more."""
         self.is_closed = True
         if self.active is not None:
             self.active.cancel()
-        left = [waiting.run for waiting in self.queue]
-        self.queue.clear()
-        return left
 
     def claim_busy(self) -> list[str]:
         """Return the ids that have still to be told busy; the caller tells them."""

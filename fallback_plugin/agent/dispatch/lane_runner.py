@@ -79,8 +79,6 @@ class LaneRunner:
             case "cancelled":
                 await self.tell_busy(lane)
                 await self.write_cancelled(lane, [run])
-            case "kept":
-                self.leave([run])
 
     async def serve(self, lane: Lane, entry: ActiveEntry | None) -> None:
         """Carry a lane's active run to its end, then the next one, until none is left; tell busy and idle."""
@@ -153,14 +151,6 @@ class LaneRunner:
             if lane is not None:
                 self.end_dropped(lane, lane.cancel().dropped)
 
-    def leave(self, runs: Sequence[Run]) -> None:
-        """Let go of runs that stay as they were accepted because the host is stopping."""
-        for run in runs:
-            self._under_way.end(
-                run,
-                AgentError(f"the host is stopping: run {run.id} is kept until it starts again", status=503),
-            )
-
     async def tell_busy(self, lane: Lane) -> None:
         """Tell that a session is busy under each of its ids, once."""
         for session_id in lane.claim_busy():
@@ -169,7 +159,8 @@ class LaneRunner:
     async def _carry(self, lane: Lane, entry: ActiveEntry, run: Run) -> None:
         """Begin a run, let its turn run and make sure that it has ended."""
         if lane.is_closed:
-            self.leave([run])
+            kept = f"the host is stopping: run {run.id} is kept until it starts again"
+            self._under_way.end(run, AgentError(kept, status=503))
             return
         outcome: Outcome = "cancelled"
         error: Exception | None = None

@@ -39,11 +39,16 @@ async def _at_once() -> None:
     """Take no time."""
 
 
+def _never(_name: str) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class RecordingJournal:
     """Keeps sessions, runs, messages and events.
 
-    ``pause`` is awaited inside each call, before it takes effect; ``refuse`` names calls that fail.
+    ``pause`` is awaited inside each call, before it takes effect; ``refuse`` names calls that fail, and so
+    does ``fails``.
     """
 
     sessions: set[str] = field(default_factory=lambda: {"s"})
@@ -53,6 +58,7 @@ class RecordingJournal:
     stops: list[str] = field(default_factory=list)
     continued: dict[str, str] = field(default_factory=dict)
     refuse: set[str] = field(default_factory=set)
+    fails: Callable[[str], bool] = _never
     pause: Callable[[], Awaitable[None]] = _at_once
     _answers: dict[str, list[Message]] = field(default_factory=dict)
     _in_order: anyio.Lock = field(default_factory=anyio.Lock)
@@ -209,7 +215,7 @@ class RecordingJournal:
     async def _call(self, name: str) -> AsyncIterator[None]:
         async with self._in_order:
             await self.pause()
-            if name in self.refuse:
+            if name in self.refuse or self.fails(name):
                 raise StoreError(f"{name}: the disk is full")
             yield
 

@@ -134,6 +134,8 @@ class TestCancel:
         assert (lane.mark, lane.accepted, texts(lane)) == (0, 0, [])
 
     def test_a7_an_idle_cancel_changes_nothing(self, lane: Lane) -> None:
+        lane.reserve().close()
+
         assert lane.cancel() == Cancelled()
         assert lane.mark == 0
         assert lane.enter(run("next"), lane.reserve()) == "active"
@@ -329,24 +331,6 @@ class TestOperations:
             lane.reserve()
         with pytest.raises(AgentError):
             lane.occupy("undo")
-
-
-class TestStopping:
-    def test_what_was_accepted_is_kept_and_the_queue_is_left(self, lane: Lane) -> None:
-        entry = activate(lane)
-        lane.enter(run("waiting"), lane.reserve())
-        reservation = lane.reserve()
-
-        assert [one.id for one in lane.close()] == ["waiting"]
-        assert entry.is_cancelled
-        assert lane.enter(run("accepted"), reservation) == "kept"
-
-    def test_a_persons_cancel_before_it_counts(self, lane: Lane) -> None:
-        reservation = lane.reserve()
-        lane.cancel()
-        lane.close()
-
-        assert lane.enter(run("accepted"), reservation) == "cancelled"
 
 
 class TestBusyAndIdle:

@@ -50,6 +50,21 @@ async def test_a_prompt_being_accepted_is_kept_and_its_caller_learns_its_id(stag
 
 
 @on_stage
+async def test_a_persons_cancel_before_the_stop_counts(stage: Stage) -> None:
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.accept, "a")
+        await stage.quiet()
+        await stage.dispatcher.cancel("s")
+        tasks.start_soon(stage.dispatcher.stop)
+        await stage.quiet()
+        gate.set()
+
+    assert stage.journal.outcomes() == [("a", "cancelled")]
+
+
+@on_stage
 async def test_who_waits_for_a_kept_run_is_told(stage: Stage) -> None:
     stage.hold("a")
     await stage.send("a")
