@@ -23,9 +23,9 @@ class Shortening:
 
     def is_due(self, history: Sequence[Json]) -> bool:
         """Tell whether to shorten before the next request."""
-        window = self._window()
-        full = compaction.nearly_full(compaction.last_context(history), window)
-        if window and not full:
+        used = compaction.last_context(history)
+        full = compaction.nearly_full(used, self._window())
+        if used and not full:
             self._may_again = True
         return full and self._may_again
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from fallback_plugin.agent.turns.hooks import NoHooks
 from fallback_plugin.hookspecs import ModelAttempt, PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.message import read_history
+from tests.agent.turns.looking import until
 from tests.agent.turns.stage import FIRST, SECOND, THIRD, Hooks, stage, stopped_when
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import (
@@ -345,8 +345,7 @@ async def test_report_S18_a_stop_closes_the_providers_stream(
 
         async def moment() -> None:
             await on.until(lambda: bool(provider.requests("first")))
-            while half and not on.store.text(on.session):
-                await anyio.lowlevel.checkpoint()
+            await until(lambda: not half or bool(on.store.text(on.session)))
 
         await stopped_when(lambda: on.runner.run(run, on._steered), moment)
         await on.until(on.disconnected)

@@ -1,6 +1,5 @@
 """Commands: what they give, and that nothing of them is left, whatever they ignore."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from fallback_plugin.agent.turns.tools import BashTool, ToolOutput, ToolRefusedError
 from fallback_plugin.agent.turns.tools.output import CappedOutput
+from tests.agent.turns.looking import lives, pid_in, until
 
 pytestmark = pytest.mark.anyio
 
@@ -16,31 +16,6 @@ pytestmark = pytest.mark.anyio
 async def run(project: Path, command: str, tool: BashTool | None = None, **more: Any) -> ToolOutput:
     tool = tool or BashTool(term_grace_s=0.2)
     return await tool.run({"command": command, **more}, project)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Look until something holds that nobody tells of."""
-    with anyio.fail_after(5):
-        while not condition():  # noqa: ASYNC110 -- a file appears, a process ends: nobody tells
-            await anyio.sleep(0.01)
-
-
-def lives(pid: int) -> bool:
-    """Tell whether a process runs; one that only waits to be collected does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
-    except FileNotFoundError:
-        return False
-    return not state.startswith("Z")
-
-
-async def pid_in(file: Path) -> int:
-    await until(lambda: written(file).isdigit())
-    return int(written(file))
-
-
-def written(file: Path) -> str:
-    return file.read_text().strip() if file.exists() else ""
 
 
 async def test_a_command_runs_in_the_project(tmp_path: Path) -> None:
