@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fallback_plugin.events import HostError
-from fallback_plugin.wire.error import read_error
+from fallback_plugin.wire.error import read_error, write_error
 
 
 def api_error(**data: Any) -> HostError:
@@ -86,3 +86,28 @@ def test_headers_of_another_shape_are_none(headers: object) -> None:
 
 def test_a_header_that_is_no_text_becomes_text() -> None:
     assert api_error(responseHeaders={"Retry-After": 5}).response_headers == {"retry-after": "5"}
+
+
+def test_what_is_written_is_read_back() -> None:
+    error = HostError(
+        name="APIError",
+        message="no",
+        status_code=429,
+        is_retryable=True,
+        response_body="body",
+        response_headers={"retry-after": "5"},
+    )
+
+    assert read_error(write_error(error)) == error
+
+
+def test_only_what_the_hosts_schema_has_is_written() -> None:
+    error = HostError(
+        name="UnknownError", message="no", status_code=500, is_retryable=True, response_body="body"
+    )
+
+    assert write_error(error) == {"name": "UnknownError", "data": {"message": "no"}}
+    assert write_error(HostError(name="APIError", message="no")) == {
+        "name": "APIError",
+        "data": {"message": "no", "isRetryable": False},
+    }

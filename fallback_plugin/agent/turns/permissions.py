@@ -6,10 +6,9 @@ goes on with them.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import anyio
-from anyio import CancelScope
 
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.records import Json
@@ -26,8 +25,11 @@ Reply: TypeAlias = Literal["once", "always", "reject"]
 Publish: TypeAlias = Callable[[str, Json], Awaitable[None]]
 """Publishes an event: OpenCode's ``permission.asked`` or ``permission.replied``, and its properties."""
 
-DENIED = "The person's settings do not allow this. Do it another way, or say what you would need."
-REJECTED = "The user rejected permission to use this specific tool call."
+WITHDRAWING_S: Final = 2.0
+"""How long it may take to tell that a question is withdrawn, when a turn is stopped."""
+
+DENIED: Final = "The person's settings do not allow this. Do it another way, or say what you would need."
+REJECTED: Final = "The user rejected permission to use this specific tool call."
 
 
 class PermissionDeniedError(Exception):
@@ -137,7 +139,7 @@ class Permissions:
             await question.answered.wait()
         finally:
             if self._open.pop(request_id, None) is not None:
-                with CancelScope(shield=True):
+                with anyio.move_on_after(WITHDRAWING_S, shield=True):
                     await self._tell_replied(question, "reject")
         if question.reply == "always":
             self._always.setdefault(asking.session_id, set()).add((asking.tool, permit.pattern))
