@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import anyio
@@ -23,8 +24,9 @@ from fallback_plugin.agent.turns.state import MAX_STEPS, TurnServices
 from fallback_plugin.agent.turns.step_writer import Clock
 from fallback_plugin.agent.turns.tool_calls import ToolCalls
 from fallback_plugin.agent.turns.tools import Tool
-from fallback_plugin.agent.turns.turn import Turn
+from fallback_plugin.agent.turns.turn import Turn, agent_of, model_of
 from fallback_plugin.errors import FencedError
+from fallback_plugin.hookspecs import PromptRequest
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,20 @@ class TurnRunner:
             new_id=new_id,
             max_steps=max_steps,
         )
+
+    async def prepare(self, run: Run) -> Run:
+        """Return a run with the model that its prompt shall run on: what it names, or a plugin's choice."""
+        session = await self._services.sessions.session(run.session_id)
+        resolved = model_of(run, session, self._services.models)
+        request = PromptRequest(
+            session_id=run.session_id,
+            message_id=run.message_id,
+            agent=agent_of(run, session),
+            model=run.prompt.model,
+            resolved=resolved,
+        )
+        chosen = await self._services.hooks.chat_message(request) or resolved
+        return replace(run, prompt=replace(run.prompt, model=chosen))
 
     async def run(self, run: Run, steered: Steered) -> None:
         """Carry an active run to its end, and write that end down."""

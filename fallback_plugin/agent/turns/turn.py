@@ -6,6 +6,7 @@ from typing import Final
 from anyio import CancelScope
 
 from fallback_plugin.agent.protocols import Steered, TurnJournal
+from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Outcome, Run, Session
 from fallback_plugin.agent.turns.answering import HistoryTooLongError, answer
 from fallback_plugin.agent.turns.hooks import CompletedTurn
@@ -15,15 +16,23 @@ from fallback_plugin.agent.turns.shortening import Shortening
 from fallback_plugin.agent.turns.state import TurnFailedError, TurnServices, TurnState
 from fallback_plugin.agent.turns.step_writer import StepWriter
 from fallback_plugin.events import HostError
-from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.error import write_error
-from fallback_plugin.wire.message import write_model
 
 DEFAULT_AGENT: Final = "build"
 
 NO_MODEL: Final = ModelRef("none", "none")
 """Stands on the answer of a turn for which no model is set."""
+
+
+def agent_of(run: Run, session: Session) -> str:
+    """Return the agent that a run's prompt goes to."""
+    return run.prompt.agent or session.agent or DEFAULT_AGENT
+
+
+def model_of(run: Run, session: Session, models: Providers) -> ModelRef | None:
+    """Return the model a run is on: what its prompt names, the session's last, or the first that is set."""
+    return run.prompt.model or session.model or next(iter(models.models), None)
 
 
 class Turn:
@@ -32,15 +41,14 @@ class Turn:
     def __init__(
         self, services: TurnServices, run: Run, session: Session, journal: TurnJournal, steered: Steered
     ) -> None:
-        models = services.models.models
         self._services = services
         self._state = TurnState(
             run=run,
             session=session,
             journal=journal,
             message_id=run.message_id,
-            agent=run.prompt.agent or session.agent or DEFAULT_AGENT,
-            model=run.prompt.model or session.model or (models[0] if models else NO_MODEL),
+            agent=agent_of(run, session),
+            model=model_of(run, session, services.models) or NO_MODEL,
         )
         self._steered = steered
         self._guard = LoopGuard()
@@ -50,7 +58,6 @@ class Turn:
     async def go(self) -> None:
         """Take step after step until nothing is asked for any more, and write the end down."""
         try:
-            await self._choose_model()
             while not await self._step():
                 pass
         except TurnFailedError as failure:
@@ -60,26 +67,6 @@ class Turn:
         """End the turn as stopped by the person: what is open is closed, what was said stays."""
         if not self._ended:
             await self._break_off("cancelled", ABORTED)
-
-    async def _choose_model(self) -> None:
-        """Ask plugins for the model of this turn, and let the person's message name it."""
-        services, state = self._services, self._state
-        request = PromptRequest(
-            session_id=state.session.id,
-            message_id=state.message_id,
-            agent=state.agent,
-            model=state.run.prompt.model,
-            resolved=state.model,
-        )
-        chosen = await services.hooks.chat_message(request)
-        if chosen is None or chosen == state.model:
-            return
-        state.model = chosen
-        history = await services.sessions.history(state.session.id)
-        info = next((each["info"] for each in history if each["info"]["id"] == state.message_id), None)
-        if info is not None:
-            named = write_model(chosen) | ({"variant": chosen.variant} if chosen.variant else {})
-            await state.journal.put_message({**info, "model": named})
 
     async def _step(self) -> bool:
         """Take a step; True if it was the last."""

@@ -8,6 +8,7 @@ from fallback_plugin.agent.identifiers import new_id
 from fallback_plugin.agent.records import Json, Outcome, Run, Session, UserPrompt
 from fallback_plugin.errors import AgentError, FencedError
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.wire.message import write_model
 
 
 @dataclass(slots=True)
@@ -34,32 +35,35 @@ class MemoryStore:
         self.messages[session_id] = []
         return session_id
 
-    def ask(self, session_id: str, text: str, model: ModelRef | None = None, **more: Any) -> Run:
-        """Store a person's message, as the dispatcher does, and return its active run."""
-        prompt = UserPrompt(parts=({"type": "text", "text": text},), model=model, **more)
-        message_id = new_id("msg")
-        info = {
-            "id": message_id,
-            "sessionID": session_id,
-            "role": "user",
-            "time": {"created": 0},
-            "agent": "build",
-            "model": {"providerID": "scripted", "modelID": model.model if model else "m"},
-        }
-        parts = [
-            {"id": new_id("prt"), "messageID": message_id, "sessionID": session_id, **part}
-            for part in prompt.parts
-        ]
-        self.messages[session_id].append({"info": info, "parts": parts})
+    def accept(self, session_id: str, text: str, model: ModelRef | None = None, **more: Any) -> Run:
+        """Return the run of a prompt."""
         return Run(
             id=new_id("run"),
             session_id=session_id,
             sequence=1,
-            message_id=message_id,
-            prompt=prompt,
+            message_id=new_id("msg"),
+            prompt=UserPrompt(parts=({"type": "text", "text": text},), model=model, **more),
             accepted_at=0,
-            state="active",
         )
+
+    def activate(self, run: Run) -> Run:
+        """Store a run's message, as the dispatcher does."""
+        place = {"messageID": run.message_id, "sessionID": run.session_id}
+        info = {
+            "id": run.message_id,
+            "sessionID": run.session_id,
+            "role": "user",
+            "time": {"created": 0},
+            "agent": "build",
+            "model": write_model(run.prompt.model) if run.prompt.model else {},
+        }
+        parts = [{"id": new_id("prt"), **place, **part} for part in run.prompt.parts]
+        self.messages[run.session_id].append({"info": info, "parts": parts})
+        return replace(run, state="active")
+
+    def ask(self, session_id: str, text: str, model: ModelRef | None = None, **more: Any) -> Run:
+        """Return an active run."""
+        return self.activate(self.accept(session_id, text, model, **more))
 
     async def session(self, session_id: str) -> Session:
         if session_id not in self.sessions:
@@ -124,7 +128,7 @@ class MemoryJournal:
         stored["parts"].append(dict(part))
 
     async def append(self, part_id: str, field: str, delta: str) -> None:
-        self._check("append", delta)
+        self._check("append", (part_id, delta))
         self.deltas.append(delta)
         (part,) = [part for each in self._messages for part in each["parts"] if part["id"] == part_id]
         part[field] += delta

@@ -64,7 +64,7 @@ class Stage:
         self.something_published = anyio.Event()
         self.giving_up = GivingUp()
         self.journal: MemoryJournal | None = None
-        names = models or {"first": {}, "second": {}, "third": {}}
+        names = models if models is not None else {"first": {}, "second": {}, "third": {}}
         settings = ProviderSettings.model_validate({"base_url": provider.url, "models": names})
         self.providers = Providers(
             {"scripted": settings}, {}, timeouts=Timeouts(connect_s=5, silence_s=8, after_end_s=1)

@@ -258,12 +258,31 @@ async def test_a_plugin_names_the_model_before_any_request(
 
     provider.script("second", stream("x"))
     async with stage(provider, tmp_path, hooks=Redirecting()) as on:
-        await on.run()
+        run = on.store.activate(await on.runner.prepare(on.store.accept(on.session, "hi", FIRST)))
+        await on.runner.run(run, on._steered)
 
         asked, answer = on.store.messages[on.session]
     assert asked["info"]["model"] == {"providerID": "scripted", "modelID": "second"}
     assert answer["info"]["modelID"] == "second"
     assert provider.requests("first") == []
+
+
+async def test_a_prompt_without_a_model_runs_on_the_first_that_is_set(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    async with stage(provider, tmp_path) as on:
+        run = await on.runner.prepare(on.store.accept(on.session, "hi"))
+
+    assert run.prompt.model == FIRST
+
+
+async def test_without_any_model_the_turn_says_what_to_do(provider: ScriptedProvider, tmp_path: Path) -> None:
+    async with stage(provider, tmp_path, models={}) as on:
+        run = on.store.activate(await on.runner.prepare(on.store.accept(on.session, "hi")))
+        await on.runner.run(run, on._steered)
+
+        assert on.store.ends[run.id].outcome == "failed"
+        assert "[providers" in str(on.store.ends[run.id].error)
 
 
 async def test_a_prompt_joins_between_two_steps(provider: ScriptedProvider, tmp_path: Path) -> None:
