@@ -28,7 +28,6 @@ from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
 from fallback_plugin.errors import AgentError
-from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import Settings
 
@@ -73,12 +72,12 @@ class AgentHost:
         self.store: Final = store
         self.bus: Final = Bus(store)
         self.plugins: Final = PluginHost(AgentCalls(self))
-        self.models: Final = Providers(settings.providers, place.environ)
+        self.models: Final = Providers(settings.providers, place.environ, default=settings.serve.model)
         self.giving_up: Final = GivingUp()
         self._events: Final = PluginEvents(self.plugins)
         hooks = PluginHooks(self.plugins, self._events)
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
-        defaults = Defaults(model=self.default_model, new_id=new_id)
+        defaults = Defaults(model=lambda: self.models.default, new_id=new_id)
         self.runs: Final = StoredRuns(store, defaults, before_moving=self._before_moving)
         self.sessions: Final = StoredSessions(store, defaults)
         turns = TurnRunner(
@@ -189,10 +188,6 @@ class AgentHost:
 
     async def _before_moving(self, old_id: str, new_id: str) -> None:
         await self.dispatcher.rotate(old_id, new_id)
-
-    def default_model(self) -> ModelRef | None:
-        """Return the model of a session's first prompt, if that names none."""
-        return self.settings.serve.model or next(iter(self.models.models), None)
 
 
 def _last_message(rows: Rows, run_id: str) -> Json:

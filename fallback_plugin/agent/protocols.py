@@ -36,6 +36,7 @@ class RunJournal(Protocol):
     async def activate(self, run: Run) -> Run:
         """Begin a run: its person's message appears, and it gets the token that its writes have to carry.
 
+        Of ``run`` the prompt counts: its model may have been chosen since the acceptance.
         Raises `AgentError` if it has begun, ended or is gone.
         """
         ...
@@ -49,7 +50,7 @@ class RunJournal(Protocol):
         ...
 
     async def note_stop(self, run: Run) -> None:
-        """Note that a person stopped an active run: should the host end first, it ends as cancelled."""
+        """Note that a person stopped a run: should the host end first, it ends as cancelled."""
         ...
 
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
@@ -119,6 +120,14 @@ Steered: TypeAlias = Callable[[], Awaitable[Sequence[Run]]]
 
 class Turns(Protocol):
     """Runs turns."""
+
+    async def prepare(self, run: Run) -> Run:
+        """Return a run with the model that its prompt shall run on: what it names, or a plugin's choice.
+
+        Called once, before `RunJournal.activate`, so that the person's message names that model from its
+        beginning. Takes no longer than plugins have for a question, and never raises but for a bug.
+        """
+        ...
 
     async def run(self, run: Run, steered: Steered) -> None:
         """Carry an active run to its end, and write that end down.

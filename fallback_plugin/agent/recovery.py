@@ -78,7 +78,7 @@ class _Recovery:
             return end_run(tx, run, outcome, None, self.defaults)
         if run.state == "held":
             return run
-        if self.on_restart == "cancel":
+        if self.on_restart == "cancel" or runs.is_stopping(tx.rows, run.id):
             cancel_waiting(tx, run.id, self.defaults)
             return runs.get(tx.rows, run.id)
         state: Literal["held", "accepted"] = "held" if self.on_restart == "ask" else "accepted"

@@ -178,6 +178,17 @@ async def test_a_stop_that_was_noted_is_what_the_run_ended_by(killed: Host, rest
     assert "finish" not in answer["info"]
 
 
+async def test_a_stop_is_final_also_for_a_run_that_had_not_begun(killed: Host, restarts: Restarts) -> None:
+    session = await killed.session()
+    run = await killed.accepted(session.id)
+    await killed.runs.note_stop(run)
+
+    host, recovered = await restarted(restarts, killed)
+
+    assert recovered.held == ()
+    assert host.ends() == [(run.id, "cancelled")]
+
+
 async def test_report_E17_g5_a_run_that_ended_is_not_recovered(killed: Host, restarts: Restarts) -> None:
     """However short before the kill: its end and its bookkeeping are one transaction."""
     session = await killed.session()

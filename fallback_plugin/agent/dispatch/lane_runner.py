@@ -165,7 +165,7 @@ class LaneRunner:
         outcome: Outcome = "cancelled"
         error: Exception | None = None
         try:
-            run = entry.run = await self._journal.activate(run)
+            run = entry.run = await self._journal.activate(await self._prepared(run))
         except Exception as refused:
             logger.exception("run %s of session %s cannot begin", run.id, run.session_id)
             outcome, error = "failed", refused
@@ -173,6 +173,13 @@ class LaneRunner:
             if not entry.is_cancelled:
                 outcome, error = await self._run_turn(lane, entry, run)
         await self._end(run, outcome, error)
+
+    async def _prepared(self, run: Run) -> Run:
+        try:
+            return await self._turns.prepare(run)
+        except Exception:
+            logger.exception("run %s begins as it was accepted", run.id)
+            return run
 
     async def _run_turn(self, lane: Lane, entry: ActiveEntry, run: Run) -> tuple[Outcome, Exception | None]:
         """Run a turn; return how the run has to end if the turn has not ended it."""

@@ -65,7 +65,7 @@ class AboutCalls:
     async def config(self, request: Request) -> Response:
         """Answer ``GET /config``."""
         del request
-        model = self._host.default_model()
+        model = self._host.models.default
         agents = {name: {"name": name} for name in self._agent_names()}
         return JSONResponse({"agent": agents} | ({"model": str(model)} if model else {}))
 

@@ -58,7 +58,7 @@ def continue_session(
         first = messages.get(tx.rows, old.id, keep_from)
         copy_messages(tx, messages.since(tx.rows, old.id, first.position), new.id, new_id=None)
     segments.move(tx.rows, old.id, to=new.id)
-    asked = [str(given.info["id"]) for given in opening if given.info.get("role") == "user"]
+    asked = [given.info["id"] for given in opening if given.info.get("role") == "user" and "id" in given.info]
     message_id = asked[-1] if asked else run.message_id
     moved = dataclasses.replace(run, session_id=new.id, message_id=message_id)
     run = runs.put(tx.rows, moved, boot=tx.boot)

@@ -63,7 +63,7 @@ class StoredRuns:
         token = self._defaults.new_id("tok")
 
         def work(tx: Transaction) -> Run:
-            found = _waiting(tx, run)
+            found = dataclasses.replace(_waiting(tx, run), prompt=run.prompt)
             if (other := runs.active(tx.rows, found.session_id)) is not None:
                 raise AgentError(f"session {found.session_id} is busy with run {other.id}", status=409)
             delivered, _ = deliver(tx, found, self._defaults)
@@ -88,7 +88,7 @@ class StoredRuns:
         await self._store.write(lambda tx: _fold(tx, runs, into, self._defaults))
 
     async def note_stop(self, run: Run) -> None:
-        """Note that a person stopped an active run: should the host end first, it ends as cancelled."""
+        """Note that a person stopped a run: should the host end first, it ends as cancelled."""
         await self._store.write(lambda tx: runs.note_stop(tx.rows, run.id))
 
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:

@@ -30,11 +30,13 @@ class Providers:
         settings: Mapping[str, ProviderSettings],
         environ: Mapping[str, str],
         *,
+        default: ModelRef | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         new_id: NewId = new_id,
     ) -> None:
         self._settings = {name: each for name, each in settings.items() if each.base_url}
         self._environ = environ
+        self._default = default
         self._timeouts = timeouts
         self._new_id = new_id
         self._clients: dict[tuple[str, str | None], OpenAIClient] = {}
@@ -61,6 +63,11 @@ class Providers:
             for provider, models in self.catalog.providers.items()
             for model in models
         )
+
+    @property
+    def default(self) -> ModelRef | None:
+        """The model of a session's first prompt, if that names none."""
+        return self._default or next(iter(self.models), None)
 
     def facts(self, model: ModelRef) -> ModelFacts:
         """Return what is known of a model."""

@@ -113,7 +113,7 @@ def put(rows: Rows, run: Run, *, boot: int) -> Run:
 
 def note_stop(rows: Rows, run_id: str) -> None:
     """Note that a person stopped an active run, in case it cannot end itself any more."""
-    rows.execute("UPDATE run SET stopping = 1 WHERE id = ? AND state = 'active'", (run_id,))
+    rows.execute("UPDATE run SET stopping = 1 WHERE id = ? AND state <> 'ended'", (run_id,))
 
 
 def is_stopping(rows: Rows, run_id: str) -> bool:

@@ -31,8 +31,8 @@ def agent_of(run: Run, session: Session) -> str:
 
 
 def model_of(run: Run, session: Session, models: Providers) -> ModelRef | None:
-    """Return the model a run is on: what its prompt names, the session's last, or the first that is set."""
-    return run.prompt.model or session.model or next(iter(models.models), None)
+    """Return the model a run is on: what its prompt names, the session's last, or the default one."""
+    return run.prompt.model or session.model or models.default
 
 
 class Turn:

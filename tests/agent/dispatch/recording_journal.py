@@ -90,7 +90,7 @@ class RecordingJournal:
     async def activate(self, run: Run) -> Run:
         async with self._call("activate"):
             self._writers += 1
-            active = replace(self._open(run), state="active", writer=f"w{self._writers}")
+            active = replace(self._open(run), prompt=run.prompt, state="active", writer=f"w{self._writers}")
             self._put(active, "active")
             self._say(run, "user", run.prompt.text)
             return active
@@ -111,7 +111,7 @@ class RecordingJournal:
 
     async def note_stop(self, run: Run) -> None:
         async with self._call("note_stop"):
-            if self.runs[run.id].state == "active":
+            if self.runs[run.id].state != "ended":
                 self.stops.append(run.id)
 
     async def send(self, run_id: str, sequence: int) -> Run:

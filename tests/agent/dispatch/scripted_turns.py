@@ -94,6 +94,10 @@ class ScriptedTurns:
     begun: list[str] = field(default_factory=list)
     now: set[str] = field(default_factory=set)
     most: int = 0
+    prepare_with: Callable[[Run], Awaitable[Run]] | None = None
+
+    async def prepare(self, run: Run) -> Run:
+        return run if self.prepare_with is None else await self.prepare_with(run)
 
     async def run(self, run: Run, steered: Steered) -> None:
         self.begun.append(run.prompt.text)

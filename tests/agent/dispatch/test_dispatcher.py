@@ -1,11 +1,14 @@
 """Prompts through the dispatcher: accepted, run, cancelled, each with one end."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
 from fallback_plugin.agent.dispatch import LaneStatus
-from fallback_plugin.agent.records import UserPrompt
+from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.errors import AgentError, FencedError, StoreError
+from fallback_plugin.model_ref import ModelRef
 from tests.agent.dispatch.scripted_turns import Steps, Stuck, breaks, fails, forgets_to_end
 from tests.agent.dispatch.stage import WATCHDOG_S, Stage, on_stage, prompt
 
@@ -126,6 +129,52 @@ async def test_a_cancel_of_the_current_run_lets_the_next_one_begin(stage: Stage)
 
     assert hit.dropped == ()
     assert stage.journal.outcomes() == [("a", "cancelled"), ("b", "completed")]
+
+
+@on_stage
+async def test_a_run_begins_with_the_model_that_was_chosen_for_it(stage: Stage) -> None:
+    other = ModelRef("spare", "a")
+
+    async def choose(run: Run) -> Run:
+        return replace(run, prompt=replace(run.prompt, model=other))
+
+    stage.turns.prepare_with = choose
+    await stage.send("a")
+
+    assert [run.prompt.model for run in stage.journal.runs.values()] == [other]
+
+
+@on_stage
+async def test_a_choice_that_fails_leaves_the_prompt_as_it_is(stage: Stage) -> None:
+    async def breaks_down(run: Run) -> Run:
+        raise LookupError(run.id)
+
+    stage.turns.prepare_with = breaks_down
+    await stage.send("a")
+
+    assert stage.journal.outcomes() == [("a", "completed")]
+
+
+@on_stage
+async def test_a_cancel_while_the_model_is_chosen_ends_the_run_before_its_turn(stage: Stage) -> None:
+    gate = anyio.Event()
+
+    async def choose_late(run: Run) -> Run:
+        await gate.wait()
+        return run
+
+    stage.turns.prepare_with = choose_late
+    accepted = await stage.accept("a")
+    await stage.quiet()
+
+    await stage.dispatcher.cancel("s")
+    stops = list(stage.journal.stops)
+    gate.set()
+    await stage.quiet()
+
+    assert stops == [accepted.run.id]
+    assert stage.turns.begun == []
+    assert stage.journal.outcomes() == [("a", "cancelled")]
 
 
 @on_stage
