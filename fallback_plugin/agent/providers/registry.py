@@ -23,7 +23,10 @@ DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
 class Providers:
-    """Asks the models of ``[providers]``; a key is read from ``environ`` when it is needed."""
+    """Asks the models of ``[providers]``; a key is read from ``environ`` when it is needed.
+
+    ``catalog`` holds what is known of the models.
+    """
 
     def __init__(
         self,
@@ -34,26 +37,13 @@ class Providers:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         new_id: NewId = new_id,
     ) -> None:
-        self._settings = {name: each for name, each in settings.items() if each.base_url}
         self._environ = environ
         self._default = default
         self._timeouts = timeouts
         self._new_id = new_id
         self._clients: dict[tuple[str, str | None], OpenAIClient] = {}
-        self.catalog: Final = ModelCatalog(
-            {
-                name: {
-                    model: ModelFacts(
-                        context_tokens=served.context,
-                        output_tokens=served.output,
-                        images=served.images,
-                        tools=True,
-                    )
-                    for model, served in each.models.items()
-                }
-                for name, each in self._settings.items()
-            }
-        )
+        self._settings = {name: each for name, each in settings.items() if each.base_url}
+        self.catalog: Final = ModelCatalog({name: _served(each) for name, each in self._settings.items()})
 
     @property
     def models(self) -> tuple[ModelRef, ...]:
@@ -104,7 +94,7 @@ class Providers:
         if variable and not key:
             message = f"{model.provider}: the environment variable {variable} holds no key"
             raise ModelFailedError(HostError(name="ProviderAuthError", message=message), "refused")
-        place = (model.provider, key)
+        place = (provider.base_url, key)
         if place not in self._clients:
             client_class = await anyio.to_thread.run_sync(_client_class)
             self._clients.setdefault(place, client_class(provider.base_url, key, self._timeouts))
@@ -124,6 +114,15 @@ class Providers:
         if model.variant is not None:
             body["reasoning_effort"] = model.variant
         return body
+
+
+def _served(provider: ProviderSettings) -> dict[str, ModelFacts]:
+    return {
+        name: ModelFacts(
+            context_tokens=served.context, output_tokens=served.output, images=served.images, tools=True
+        )
+        for name, served in provider.models.items()
+    }
 
 
 def _client_class() -> "type[OpenAIClient]":

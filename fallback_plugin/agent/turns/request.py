@@ -10,7 +10,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from fallback_plugin.agent.records import Json
 from fallback_plugin.wire.fields import optional_object, text
@@ -81,7 +81,7 @@ def _answer(messages: list[dict[str, Any]], parts: list[Json], used_ids: set[str
         answer = messages[-1]
         answer["content"] = "\n\n".join(filter(None, (answer["content"], said)))
     else:
-        answer = {"role": "assistant", "content": said}
+        answer = {"role": "assistant", "content": said or None}
         messages.append(answer)
     if calls:
         answer["tool_calls"] = [_call(call_id, part) for call_id, part in calls.items()]
@@ -116,7 +116,7 @@ def _call(call_id: str, part: Json) -> dict[str, Any]:
 def _result(state: Json) -> str:
     match state.get("status"):
         case "completed":
-            return text(state, "output") or ""
+            return text(state, "output") or "(no output)"
         case "error":
             return text(state, "error") or INTERRUPTED
     return INTERRUPTED
@@ -139,6 +139,8 @@ def _file_item(part: Json, *, images: bool) -> dict[str, Any]:
         return {"type": "image_url", "image_url": {"url": url}}
     if mime.startswith("text/") and (content := _text_in(url)) is not None:
         return _text_item(f"{name}:\n{content}")
+    if url.startswith("file://"):
+        return _text_item(f"[{name} is at {unquote(urlsplit(url).path)}]")
     return _text_item(f"[{name} ({mime or 'unknown kind'}) is attached, but this model cannot see it]")
 
 

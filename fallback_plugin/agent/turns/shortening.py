@@ -53,12 +53,11 @@ class Shortening:
         begun = compaction.opening(
             session_id,
             summary=summary,
-            answer=state.new_writer(services).info,
+            answer=state.new_message(services),
             asked=asked,
             now_ms=services.now_ms(),
             new_id=services.new_id,
         )
-        state.writer = None
         state.run = await state.journal.continue_in(session_id, begun)
         services.permissions.carry_over(state.session.id, session_id)
         state.message_id = begun[-1]["info"]["id"]

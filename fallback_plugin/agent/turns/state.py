@@ -1,7 +1,7 @@
 """Where a turn stands, and what every turn works with."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fallback_plugin.agent.identifiers import NewId
 from fallback_plugin.agent.protocols import TurnJournal
@@ -71,9 +71,9 @@ class TurnState:
         """Return who asks a model: the turn's agent, or another one for it."""
         return Asker(self.session.id, self.message_id, agent or self.agent)
 
-    def new_writer(self, services: TurnServices) -> StepWriter:
-        """Return the writer of a step that begins now."""
-        info = assistant_message(
+    def new_message(self, services: TurnServices) -> dict[str, Any]:
+        """Return the ``info`` of a step that begins now."""
+        return assistant_message(
             message_id=services.new_id("msg"),
             session_id=self.session.id,
             parent_id=self.message_id,
@@ -82,5 +82,8 @@ class TurnState:
             directory=self.session.directory,
             created_ms=services.now_ms(),
         )
-        self.writer = StepWriter(self.journal, info, services.clock, services.new_id)
+
+    def new_writer(self, services: TurnServices) -> StepWriter:
+        """Return the writer of a step that begins now; it is the one under way from here."""
+        self.writer = StepWriter(self.journal, self.new_message(services), services.clock, services.new_id)
         return self.writer

@@ -91,15 +91,22 @@ class Turn:
             )
         goes_on = await self._carry_out(writer)
         info = await writer.finish_step()
+        if goes_on:
+            await self._close(info)
         joined = await self._steered()
         if not (joined or goes_on):
             await self._finish(info, "completed")
             return True
+        if not goes_on:
+            await self._close(info)
         if joined:
             state.message_id = joined[-1].message_id
-        await state.journal.put_message(info)
-        state.writer = None
         return False
+
+    async def _close(self, info: Json) -> None:
+        """Write down that a step which is not the last has ended."""
+        await self._state.journal.put_message(info)
+        self._state.writer = None
 
     async def _carry_out(self, writer: StepWriter) -> bool:
         """Run the tools of a step; tell whether the model is to be asked again with their results."""

@@ -140,7 +140,7 @@ async def staged(
         host = Host(tasks)
         plugin = FallbackPlugin(health=MemoryHealth())
         chain = ["scripted/second", "scripted/third"]
-        values = {"fallback_models": chain, "switching": "inline", **fallback}
+        values = {"fallback_models": chain, **fallback}
         plugin.settings_changed(Settings.model_validate({"fallback": values}))
         hooks = PluginHooks(plugin, host)
         async with stage(provider, folder, hooks=hooks) as on:

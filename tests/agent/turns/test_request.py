@@ -103,7 +103,7 @@ def test_a_failed_attempt_is_left_out_but_for_the_tools_that_ran() -> None:
     said = built(user("hi"), answer("half", error=API_ERROR), failed)
 
     assert [message["role"] for message in said] == ["user", "assistant", "tool"]
-    assert said[1]["content"] == ""
+    assert said[1]["content"] is None
 
 
 def test_thinking_is_left_out() -> None:
@@ -140,6 +140,11 @@ def test_an_image_goes_to_a_model_that_takes_images() -> None:
     assert seen["content"][1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     assert "a.png" in told["content"]
     assert "cannot see it" in told["content"]
+
+
+def test_a_file_of_the_project_is_told_by_its_place() -> None:
+    part = {"type": "file", "mime": "text/plain", "filename": "a b.py", "url": "file:///project/a%20b.py"}
+    assert built(user(part))[0]["content"] == "[a b.py is at /project/a b.py]"
 
 
 @pytest.mark.parametrize("url", ["data:text/plain;base64,aGVsbG8=", "data:text/plain,hello"])

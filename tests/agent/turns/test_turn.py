@@ -14,6 +14,7 @@ from tests.agent.turns.stage import FIRST, SECOND, THIRD, Hooks, stage, stopped_
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import (
     Data,
+    Head,
     Reply,
     cut,
     error_object,
@@ -331,17 +332,19 @@ async def test_report_E11_a_turn_has_a_budget_of_steps(provider: ScriptedProvide
     assert len(provider.requests("first")) == 4
 
 
+@pytest.mark.parametrize("reply", [hang_before_headers(), hang("half an answer")])
 async def test_a_silent_model_is_given_up_and_the_next_one_answers(
-    provider: ScriptedProvider, tmp_path: Path
+    provider: ScriptedProvider, tmp_path: Path, reply: Reply
 ) -> None:
     hooks = Hooks(SECOND)
-    provider.script("first", hang_before_headers())
+    provider.script("first", reply)
     provider.script("second", stream("Here."))
     async with stage(provider, tmp_path, hooks=hooks) as on:
 
         async def give_up() -> None:
             await on.until(lambda: bool(provider.requests("first")))
-            on.giving_up.give_up(on.session, "build")
+            await until(lambda: reply[0] != Head() or bool(on.store.text(on.session)))
+            on.giving_up.give_up(on.session, "build", flowing=True)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(give_up)
