@@ -96,8 +96,8 @@ class Providers:
             raise ModelFailedError(HostError(name="ProviderAuthError", message=message), "refused")
         place = (provider.base_url, key)
         if place not in self._clients:
-            client_class = await anyio.to_thread.run_sync(_client_class)
-            self._clients.setdefault(place, client_class(provider.base_url, key, self._timeouts))
+            client = await anyio.to_thread.run_sync(_new_client, provider.base_url, key, self._timeouts)
+            self._clients.setdefault(place, client)
         return self._clients[place]
 
     def _body(self, model: ModelRef, request: ModelRequest) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def _served(provider: ProviderSettings) -> dict[str, ModelFacts]:
     }
 
 
-def _client_class() -> "type[OpenAIClient]":
-    """Import the client: most of a second, so not on the event loop."""
+def _new_client(base_url: str, key: str | None, timeouts: Timeouts) -> "OpenAIClient":
+    """Import and make a client: most of a second, so not on the event loop."""
     from fallback_plugin.agent.providers.openai_client import OpenAIClient  # noqa: PLC0415 -- heavy
 
-    return OpenAIClient
+    return OpenAIClient(base_url, key, timeouts)
