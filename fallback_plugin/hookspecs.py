@@ -143,6 +143,26 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySegment:
+    """Completed turns of a session that a memory has still to keep.
+
+    Attributes:
+        session_id: the session.
+        key: the segment's name. One that comes again after a failure has the same, unless it has grown: then
+            ``start`` is the same, and it replaces what came before.
+        start: number of its first turn, counted over the session's completed turns from 1.
+        end: number of its last turn.
+        owner_key: the configuration of memory providers it was marked for.
+    """
+
+    session_id: str
+    key: str
+    start: int
+    end: int
+    owner_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
     """A question whether something may be done."""
 
@@ -324,8 +344,9 @@ def turn_completed(session_id: str, turn: Any, host: HostClient) -> None:  # noq
 
 
 @hookspec
-def commit_session_memory(session_id: str, segment: Any, host: HostClient) -> None:  # noqa: ANN401 -- the agent host's own type
+def commit_session_memory(session_id: str, segment: MemorySegment, host: HostClient) -> None:
     """Keep a segment of a session's history in a memory of the plugin's. Since 0.1.
 
-    Only our own agent host calls it; a segment may come again until one call returned without raising.
+    Only our own agent host calls it, when work on a session pauses: at its end, when another one begins, when
+    the host stops. If any plugin raises or misses its deadline the segment comes again, to all of them.
     """

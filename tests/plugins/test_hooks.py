@@ -12,6 +12,7 @@ from fallback_plugin import ModelRef, events, hookimpl, hookspecs
 from fallback_plugin.events import AssistantMessage, Event, HostError, Part
 from fallback_plugin.hookspecs import (
     LastWords,
+    MemorySegment,
     ModelAttempt,
     PermissionRequest,
     PromptRequest,
@@ -249,6 +250,8 @@ async def test_turn_completed_brings_the_turn() -> None:
 
 
 async def test_commit_session_memory_brings_the_segment() -> None:
-    arguments = await notified("commit_session_memory", segment=1)
+    segment = MemorySegment(session_id="s", key="s:1-2", start=1, end=2)
 
-    assert arguments == {"session_id": "s", "segment": 1}
+    arguments = await notified("commit_session_memory", segment=segment)
+
+    assert arguments == {"session_id": "s", "segment": segment}

@@ -17,7 +17,7 @@ from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.recording_journal import RecordingJournal
 from tests.agent.dispatch.scripted_turns import Stuck, answer, breaks, closing, fails, forgets_to_end
 from tests.agent.dispatch.stage import Stage
-from tests.agent.dispatch.virtual_time import run_in_virtual_time
+from tests.agent.virtual_time import run_in_virtual_time
 
 SESSIONS: Final = ("s", "t")
 Word: TypeAlias = Literal["accept", "steer", "all", "current", "queue", "undo", "compact", "release", "wait"]

@@ -10,7 +10,7 @@ from fallback_plugin.agent.protocols import Accepted
 from fallback_plugin.agent.records import Delivery, Run, UserPrompt
 from tests.agent.dispatch.recording_journal import RecordingJournal
 from tests.agent.dispatch.scripted_turns import Behaviour, Held, ScriptedTurns
-from tests.agent.dispatch.virtual_time import run_in_virtual_time
+from tests.agent.virtual_time import run_in_virtual_time
 
 WATCHDOG_S: Final = 10.0
 

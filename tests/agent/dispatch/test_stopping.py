@@ -8,7 +8,7 @@ import pytest
 from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.scripted_turns import Stuck
 from tests.agent.dispatch.stage import Stage, on_stage
-from tests.agent.dispatch.virtual_time import run_in_virtual_time
+from tests.agent.virtual_time import run_in_virtual_time
 
 
 @on_stage

@@ -33,3 +33,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 def run_in_virtual_time(call: Callable[[], Awaitable[Any]]) -> None:
     anyio.run(call, backend_options={"loop_factory": VirtualTimeLoop})
+
+
+def in_virtual_time(play: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Make a test of a coroutine function."""
+
+    def test() -> None:
+        run_in_virtual_time(play)
+
+    test.__doc__ = play.__doc__
+    return test
