@@ -62,7 +62,7 @@ class Dispatcher:
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve until `stop` or cancellation; after either, what is active gets its time to unwind."""
-        await self._tasks.run(self._close_lanes, task_status=task_status)
+        await self._tasks.run(self._lanes.close, task_status=task_status)
 
     async def stop(self) -> bool:
         """Accept nothing more, cancel what is active, and wait until it has unwound.
@@ -218,7 +218,3 @@ class Dispatcher:
         if entry is None or entry.is_cancelled or entry.run is None or entry.run.id != parent.id:
             raise FencedError(f"run {parent.id} has ended or was stopped: it cannot prompt {session_id}")
         self._under_way.add_child(parent, session_id)
-
-    def _close_lanes(self) -> None:
-        for lane in self._lanes:
-            lane.close()

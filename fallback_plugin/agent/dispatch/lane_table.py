@@ -14,6 +14,7 @@ class LaneTable:
     def __init__(self, sequence: AcceptSequence) -> None:
         self._sequence = sequence
         self._lanes: dict[str, Lane] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         """Return how many ids have a lane."""
@@ -33,6 +34,7 @@ class LaneTable:
         lane = self._lanes.get(session_id)
         if lane is None:
             lane = self._lanes[session_id] = Lane(session_id, self._sequence)
+            lane.is_closed = self._is_closed
         with self.keep(lane):
             yield lane
 
@@ -48,6 +50,12 @@ class LaneTable:
                 for session_id in lane.ids:
                     if self._lanes.get(session_id) is lane:
                         del self._lanes[session_id]
+
+    def close(self) -> None:
+        """Stop every lane, also those that come later."""
+        self._is_closed = True
+        for lane in self:
+            lane.close()
 
     def alias(self, lane: Lane, session_id: str) -> None:
         """Let a further id resolve to a lane, as its own do.

@@ -20,7 +20,9 @@ from tests.agent.dispatch.stage import Stage
 from tests.agent.virtual_time import run_in_virtual_time
 
 SESSIONS: Final = ("s", "t")
-Word: TypeAlias = Literal["accept", "steer", "all", "current", "queue", "undo", "compact", "release", "wait"]
+Word: TypeAlias = Literal[
+    "accept", "steer", "all", "current", "queue", "undo", "compact", "release", "empty", "wait"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,14 @@ class Performance:
     async def release(self, session_id: str) -> None:
         self.cancels[session_id].append(self.now)
         self.stage.dispatcher.release(session_id)
+
+    async def empty(self, session_id: str) -> None:
+        self.cancels[session_id].append(self.now)
+        async with self.stage.dispatcher.isolation.emptied(session_id):
+            status = self.stage.dispatcher.status(session_id)
+            assert not status.is_busy
+            await self.a_while()
+            assert self.stage.dispatcher.status(session_id) == status
 
     async def undo(self, session_id: str) -> None:
         async with self.stage.dispatcher.isolation.exclusive(session_id, "undo"):

@@ -18,6 +18,7 @@ WORDS: Final[tuple[Word, ...]] = (
     "undo",
     "compact",
     "release",
+    "empty",
     "wait",
 )
 PAUSES: Final = (0, 0, 0, 1, 2, 3, 5, 8, 13)

@@ -50,6 +50,21 @@ async def test_a_prompt_being_accepted_is_kept_and_its_caller_learns_its_id(stag
 
 
 @on_stage
+async def test_a_prompt_that_goes_on_to_another_session_is_kept_as_well(stage: Stage) -> None:
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+    stage.journal.continued["s"] = "t"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.accept, "a")
+        await stage.quiet()
+        tasks.start_soon(stage.dispatcher.stop)
+        await stage.quiet()
+        gate.set()
+
+    assert stage.journal.states() == {"a": "accepted"}
+
+
+@on_stage
 async def test_a_persons_cancel_before_the_stop_counts(stage: Stage) -> None:
     gate = anyio.Event()
     stage.journal.pause = gate.wait
