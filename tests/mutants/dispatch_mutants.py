@@ -96,8 +96,8 @@ DISPATCH_MUTANTS: Final = (
     Mutant(
         wrong="a run that its turn does not end has no end",
         file=RUNNER,
-        find="            if await self._journal.end(run, outcome, _error_of(outcome, error)):\n",
-        replace="            if error is None:\n",
+        find="            ended = await self._journal.end(run, outcome, _error_of(outcome, error))\n",
+        replace="            ended = False\n",
         killed_by=DISPATCHER + "test_a_mistake_of_ours_is_not_shown_to_the_person_but_said",
     ),
     Mutant(
@@ -155,6 +155,13 @@ DISPATCH_MUTANTS: Final = (
         find="        if lane.is_closed:\n",
         replace="        if False:\n",
         killed_by=STOPPING + "test_a_prompt_being_accepted_is_kept_and_its_caller_learns_its_id",
+    ),
+    Mutant(
+        wrong="a lane that comes during a stop begins runs",
+        file="agent/dispatch/lane_table.py",
+        find="            lane.is_closed = self._is_closed\n",
+        replace="",
+        killed_by=STOPPING + "test_a_prompt_that_goes_on_to_another_session_is_kept_as_well",
     ),
     Mutant(
         wrong="a stop of the parent leaves its children",

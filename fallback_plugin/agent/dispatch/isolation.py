@@ -31,12 +31,11 @@ class Isolation:
         self._tasks.check_open()
         with self._lanes.hold(session_id) as lane:
             entry = lane.occupy(purpose)
+            self._tasks.start(self._runner.until_idle, lane)  # so that a stop waits for it
             try:
                 yield
             finally:
-                following = self._runner.hand_off(lane, entry)
-                if not self._tasks.has_ended:
-                    self._tasks.start(self._runner.serve, lane, following)
+                self._tasks.start(self._runner.serve, lane, self._runner.hand_off(lane, entry))
 
     @asynccontextmanager
     async def emptied(self, session_id: str) -> AsyncIterator[None]:

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 class LaneRunner:
     """Serves the lanes: a task for each that has something active, in a loop until nothing is left.
 
-    Each call that changes a lane makes the journal's call in the same step, so that what is written has the
-    order of what was decided.
+    What was decided about a run is handed to the journal in the same step, or by the only task that still
+    has to do with the run: what is written has the order of what was decided.
 
     Args:
         journal: what is written down.
@@ -199,15 +199,17 @@ class LaneRunner:
         return ("cancelled" if entry.is_cancelled else "failed"), error
 
     async def _end(self, run: Run, outcome: Outcome, error: Exception | None) -> None:
-        """End a run unless its turn has."""
+        """End a run unless its turn has. One that can neither begin nor be ended stays accepted."""
         try:
-            if await self._journal.end(run, outcome, _error_of(outcome, error)):
-                logger.info("run %s was ended as %s for its turn", run.id, outcome)
+            ended = await self._journal.end(run, outcome, _error_of(outcome, error))
         except Exception as refused:
             logger.exception("the end of run %s cannot be written", run.id)
             error = refused
         else:
-            error = None
+            if ended:
+                logger.info("run %s was ended as %s for its turn", run.id, outcome)
+            if ended or run.writer is not None:
+                error = None
         self.cancel_children(run)
         self._under_way.end(run, error)
 

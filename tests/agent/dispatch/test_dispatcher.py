@@ -261,6 +261,17 @@ async def test_a_run_that_cannot_begin_fails_and_the_next_one_begins(stage: Stag
 
 
 @on_stage
+async def test_a_run_that_can_neither_begin_nor_end_is_kept_and_who_waits_is_told(stage: Stage) -> None:
+    stage.journal.refuse = {"activate", "end"}
+    accepted = await stage.accept("a")
+
+    with pytest.raises(StoreError):
+        await stage.dispatcher.wait(accepted.run.id)
+
+    assert stage.journal.states() == {"a": "accepted"}
+
+
+@on_stage
 async def test_who_waits_is_told_that_an_end_cannot_be_written(stage: Stage) -> None:
     stage.script(a=forgets_to_end)
     stage.journal.refuse = {"end"}
@@ -487,7 +498,7 @@ async def test_a_child_does_not_outlive_its_parents_run(stage: Stage) -> None:
         await stage.accept("another", "child", parent=parent)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 @on_stage
 async def test_lanes_vanish_with_what_worked_on_them(stage: Stage) -> None:
     names = [f"s{number}" for number in range(10_000)]

@@ -126,12 +126,19 @@ async def test_a_stop_waits_no_longer_than_the_watchdog(stage: Stage) -> None:
 
 @on_stage
 async def test_an_undo_is_waited_for(stage: Stage) -> None:
+    stopped = anyio.Event()
+
     async def stop() -> None:
         assert await stage.dispatcher.stop()
+        stopped.set()
 
     async with anyio.create_task_group() as tasks, stage.dispatcher.isolation.exclusive("s", "undo"):
+        await stage.send("a")
         tasks.start_soon(stop)
         await stage.quiet()
+        assert not stopped.is_set()
+
+    assert stage.journal.states() == {"a": "queued"}
 
 
 def stopped_by(stop: Callable[[anyio.abc.TaskGroup], Awaitable[None]]) -> Stage:

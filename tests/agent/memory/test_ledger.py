@@ -18,6 +18,7 @@ async def test_d01_a_turn_marked_during_a_commit_stays_to_be_committed() -> None
         tasks.start_soon(memory.ledger.commit, "s")
         await anyio.wait_all_tasks_blocked()
         await memory.marked(1)
+        assert [(one.start, one.end) for one in memory.stored().segments] == [(1, 1), (2, 2)]
         assert provider.gate is not None
         provider.gate.set()
 
