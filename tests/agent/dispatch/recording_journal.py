@@ -68,9 +68,10 @@ class RecordingJournal:
         async with self._call("accept"):
             if session_id not in self.sessions:
                 raise AgentError(f"there is no session {session_id}", status=404)
-            for run in self.runs.values():
-                if prompt.client_key is not None and run.prompt.client_key == prompt.client_key:
-                    return Accepted(run, is_new=False)
+            if prompt.client_key is not None:
+                for run in self.runs.values():
+                    if run.prompt.client_key == prompt.client_key:
+                        return Accepted(run, is_new=False)
             session_id = self.continued.get(session_id, session_id)
             run = Run(
                 id=f"run_{sequence}",

@@ -504,7 +504,8 @@ async def test_lanes_vanish_with_what_worked_on_them(stage: Stage) -> None:
     names = [f"s{number}" for number in range(10_000)]
     stage.journal.sessions.update(names)
     for name in names:
-        await stage.dispatcher.accept(name, UserPrompt(parts=()))
+        accepted = await stage.dispatcher.accept(name, UserPrompt(parts=()))
+        await stage.dispatcher.wait(accepted.run.id)
     await stage.quiet()
 
     assert len(stage.journal.outcomes()) == len(names)

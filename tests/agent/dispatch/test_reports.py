@@ -43,10 +43,9 @@ async def test_w4_a_terminal_does_not_wait_for_the_successor(stage: Stage) -> No
 async def test_w4_a_long_queue_needs_no_deep_stack(stage: Stage) -> None:
     held = stage.hold("first")
     await stage.send("first")
-    for number in range(2_000):
-        await stage.accept(str(number))
+    runs = [(await stage.accept(str(number))).run for number in range(2_000)]
     held.gate.set()
-    await stage.quiet()
+    await stage.dispatcher.wait(runs[-1].id)
 
     assert [text for text, _ in stage.journal.outcomes()[1:]] == [str(number) for number in range(2_000)]
 
