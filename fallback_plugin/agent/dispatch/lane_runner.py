@@ -158,6 +158,8 @@ class LaneRunner:
 
     async def _carry(self, lane: Lane, entry: ActiveEntry, run: Run) -> None:
         """Begin a run, let its turn run and make sure that it has ended."""
+        if not lane.is_closed:
+            run = await self._prepared(run)
         if lane.is_closed:
             kept = f"the host is stopping: run {run.id} is kept until it starts again"
             self._under_way.end(run, AgentError(kept, status=503))
@@ -165,7 +167,7 @@ class LaneRunner:
         outcome: Outcome = "cancelled"
         error: Exception | None = None
         try:
-            run = entry.run = await self._journal.activate(await self._prepared(run))
+            run = entry.run = await self._journal.activate(run)
         except Exception as refused:
             logger.exception("run %s of session %s cannot begin", run.id, run.session_id)
             outcome, error = "failed", refused

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from fallback_plugin.agent.records import Run
 from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.scripted_turns import Stuck
 from tests.agent.dispatch.stage import Stage, on_stage
@@ -109,6 +110,24 @@ async def test_a_run_not_yet_begun_is_kept(stage: Stage) -> None:
         gate.set()
 
     assert stage.journal.states() == {"a": "ended", "b": "queued"}
+
+
+@on_stage
+async def test_a_run_that_is_being_prepared_is_kept(stage: Stage) -> None:
+    gate = anyio.Event()
+
+    async def prepare(run: Run) -> Run:
+        await gate.wait()
+        return run
+
+    stage.turns.prepare_with = prepare
+    await stage.send("a")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.dispatcher.stop)
+        await stage.quiet()
+        gate.set()
+
+    assert stage.journal.states() == {"a": "accepted"}
 
 
 @on_stage
