@@ -100,6 +100,8 @@ class AgentHost:
             await tasks.start(self.plugins.run)
             await self.plugins.settings_changed(self.settings)
             tasks.start_soon(self._events.run)
+            if self.models.default is not None:
+                tasks.start_soon(self.models.get_ready, self.models.default)
             await tasks.start(self.dispatcher.run)
             for run in self._resumed:
                 await self.dispatcher.resume(run)

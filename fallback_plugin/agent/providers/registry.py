@@ -1,7 +1,7 @@
 """The models that may be asked, and the way to each."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,6 +77,11 @@ class Providers:
         new_call_id = partial(self._new_id, "call")
         async with client.stream(self._body(model, request), headers, new_call_id) as events:
             yield events
+
+    async def get_ready(self, model: ModelRef) -> None:
+        """Make the way to a model; the first one takes most of a second, which is not the model's."""
+        with suppress(ModelFailedError):
+            await self._client(model)
 
     async def aclose(self) -> None:
         """Close every connection."""

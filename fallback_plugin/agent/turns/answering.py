@@ -37,6 +37,7 @@ async def answer(
             messages=_written_for(state.model, messages, services, state),
             tools=services.tool_calls.offered(state.run.prompt.tools),
         )
+        await services.models.get_ready(state.model)  # a model's time begins with its message
         writer = state.new_writer(services)
         await writer.begin()
         try:

@@ -77,6 +77,7 @@ class Attempts:
                 # What was said so far is taken back, so another model can take over as if nothing had come.
                 ending="cut" if failure.ending == "broken" else failure.ending,
                 reachable=reachable,
+                is_fixed=False,
             )
         )
         if not isinstance(answer, ModelRef):
