@@ -4,6 +4,7 @@ from fallback_plugin.agent.journal.growing import Growth
 from fallback_plugin.agent.journal.shapes import milliseconds, run_info, session_info
 from fallback_plugin.agent.records import Json, PassingEvent, Run, Session
 from fallback_plugin.agent.store import Transaction
+from fallback_plugin.agent.store.events import TERMINAL
 
 
 def session_created(tx: Transaction, session: Session) -> None:
@@ -87,7 +88,7 @@ def run_ended(tx: Transaction, run: Run, *, message_id: str | None, text: str) -
         "text": text,
         "error": run.error,
     }
-    tx.emit("run.ended", properties, session_id=run.session_id, run_id=run.id)
+    tx.emit(TERMINAL, properties, session_id=run.session_id, run_id=run.id)
 
 
 def session_status(tx: Transaction, session_id: str, status: str) -> None:

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from fallback_plugin.agent.records import StoredEvent
-from fallback_plugin.agent.store.stored_json import read
+from fallback_plugin.agent.store.stored_json import read, written
 from fallback_plugin.agent.store.transaction import Rows
+
+TERMINAL: Final = "run.ended"
+"""The one event that every run ends with."""
 
 KEPT_S: Final = 24 * 3600.0
 """How long a session's events stay after its last run ended."""
@@ -59,6 +62,18 @@ def after(rows: Rows, sequence: int, *, session_id: str | None = None, limit: in
         is_last=len(found) < limit,
         has_gap=sequence < folded or sequence > end,
     )
+
+
+def forget_words(rows: Rows, session_id: str) -> None:
+    """Take a session's events away, but for the ends of its runs without their words: some wait for them."""
+    rows.execute("DELETE FROM event WHERE session = ? AND type <> ?", (session_id, TERMINAL))
+    for sequence, properties in rows.execute(
+        "SELECT seq, properties FROM event WHERE session = ?", (session_id,)
+    ).fetchall():
+        told = read(properties, f"event {sequence}") or {}
+        rows.execute(
+            "UPDATE event SET properties = ? WHERE seq = ?", (written({**told, "text": ""}), sequence)
+        )
 
 
 def fold(rows: Rows, now: float, *, kept_s: float = KEPT_S) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fallback_plugin.agent.records import Session
+from fallback_plugin.agent.store import events
 from fallback_plugin.agent.store.models import stored_model, written_model
 from fallback_plugin.agent.store.transaction import Rows
 from fallback_plugin.errors import AgentError
@@ -119,10 +120,10 @@ def touch(rows: Rows, session_id: str, now: float) -> None:
 
 
 def delete(rows: Rows, session_id: str, now: float) -> None:
-    """Take a session's content away. Its row stays as long as events speak of it."""
+    """Take a session's content away. Its row and its runs' ends stay as long as the log does."""
     rows.execute("DELETE FROM message WHERE session = ?", (session_id,))
     rows.execute("DELETE FROM memory_segment WHERE session = ?", (session_id,))
-    rows.execute("DELETE FROM event WHERE session = ?", (session_id,))
+    events.forget_words(rows, session_id)
     rows.execute("UPDATE session SET deleted = ? WHERE id = ?", (now, session_id))
 
 

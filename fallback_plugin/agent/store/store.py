@@ -101,11 +101,12 @@ class Store:
         return await self.submit(work, durable=durable)
 
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> "asyncio.Future[T]":
-        """Queue a job as `write` does, without waiting for it."""
-        if not self._is_open:
-            raise StoreError(f"{self.file}: the host is stopping; start it again", status=503)
+        """Queue a job as `write` does, without waiting for it; what `write` raises is the future's."""
         job = Job(work, durable=durable)
-        self._writer.put(job)
+        if self._is_open:
+            self._writer.put(job)
+        else:
+            job.answer.set_exception(self._closed())
         return job.answer
 
     async def read(self, work: Callable[[Rows], T]) -> T:
@@ -115,7 +116,7 @@ class Store:
             StoreError: if the file cannot be read, or the store is closed.
         """
         if not self._is_open:
-            raise StoreError(f"{self.file}: the host is stopping; start it again", status=503)
+            raise self._closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
 
     async def backup(self, to: Path) -> None:
@@ -142,6 +143,9 @@ class Store:
             self._rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._rows.close()
         self._folder.leave()
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"{self.file}: the host is stopping; start it again", status=503)
 
     def _publish(self, published: Sequence[HostEvent]) -> None:
         for event in published:

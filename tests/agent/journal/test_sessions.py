@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fallback_plugin.agent.store import messages, parts, runs, sessions
+from fallback_plugin.agent.store import events, messages, parts, runs, sessions
 from fallback_plugin.errors import AgentError, FencedError
 from tests.agent.persisted import (
     MODEL,
@@ -105,11 +105,13 @@ async def test_a_deleted_session_is_gone(host: Host) -> None:
 
 async def test_its_words_are_not_left_in_the_log(host: Host) -> None:
     session = await host.session()
-    await host.answered(session.id, "a secret")
+    run = await host.answered(session.id, "a secret", "the secret answer")
 
     await host.sessions.delete(session.id)
 
-    assert in_file(host.folder, "SELECT type FROM event") == [("session.deleted",)]
+    log = await host.store.read(lambda rows: events.after(rows, 0).events)
+    assert [(event.type, event.run_id) for event in log] == [("run.ended", run.id), ("session.deleted", None)]
+    assert "secret" not in str(log)
 
 
 async def test_report_S11_a_busy_session_can_be_deleted_and_each_run_ends_once(host: Host) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fallback_plugin.agent.journal import StoredTurn
 from fallback_plugin.agent.records import PassingEvent, Run
 from fallback_plugin.agent.store import segments
-from fallback_plugin.errors import AgentError, FencedError
+from fallback_plugin.errors import AgentError, FencedError, StoreError
 from tests.agent.persisted import Host, answer_info, completed, in_file, text_part, texts, tool_part
 
 pytestmark = pytest.mark.anyio
@@ -252,6 +252,15 @@ async def test_g4_late_text_is_refused_at_the_next_call(host: Host, timers: Time
         await turn.append("prt_t", "text", "later")
 
     assert texts(await host.history(run.session_id))[-1] == ("assistant", "")
+
+
+async def test_text_that_comes_when_the_host_stops_disturbs_nobody(host: Host, timers: Timers) -> None:
+    _, turn = await begun(host, timers)
+    await turn.append("prt_t", "text", "late")
+    host.close()
+
+    with pytest.raises(StoreError, match="the host is stopping"):
+        await timers.fire()
 
 
 async def test_report_E16_a_late_worker_does_not_overwrite_the_next_turn(host: Host, timers: Timers) -> None:
