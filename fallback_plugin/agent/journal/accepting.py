@@ -37,17 +37,17 @@ def accept(
 
 
 def _repeated(tx: Transaction, session_id: str, session: Session, prompt: UserPrompt) -> Run | None:
-    for place in dict.fromkeys((session.id, session_id)):
+    for place in {session.id: session, session_id: sessions.get(tx.rows, session_id)}.values():
         if prompt.client_key is not None:
-            found = runs.by_key(tx.rows, place, prompt.client_key)
+            found = runs.by_key(tx.rows, place.id, prompt.client_key)
         elif prompt.message_id is None:
             return None
         elif prompt.parts:
-            found = runs.by_key(tx.rows, place, prompt.message_id)
-            if found and found.state == "ended" and not messages.find(tx.rows, place, found.message_id):
+            found = runs.by_key(tx.rows, place.id, prompt.message_id)
+            if found and found.state == "ended" and not messages.visible(tx.rows, place, found.message_id):
                 found = None  # Its message was taken away since, and is sent anew.
         else:
-            found = runs.by_message(tx.rows, place, prompt.message_id)
+            found = runs.by_message(tx.rows, place.id, prompt.message_id)
             if found and found.state == "ended":
                 found = None  # A prompt without parts asks to answer the stored message again.
         if found is not None:
@@ -56,7 +56,7 @@ def _repeated(tx: Transaction, session_id: str, session: Session, prompt: UserPr
 
 
 def _check_message(tx: Transaction, session: Session, prompt: UserPrompt) -> None:
-    stored = messages.find(tx.rows, session.id, prompt.message_id) if prompt.message_id else None
+    stored = messages.visible(tx.rows, session, prompt.message_id) if prompt.message_id else None
     if stored is None:
         if not prompt.parts:
             raise AgentError("the prompt is empty: give it parts, or the messageID of a stored message")

@@ -57,7 +57,7 @@ def leave(
 
 def close_parts(tx: Transaction, run_id: str, outcome: Outcome) -> None:
     """Give every open part of a run an end: tools an error, so that the next request is valid."""
-    for found in parts.open_ones(tx.rows, run_id=run_id):
+    for found in parts.open_in_run(tx.rows, run_id):
         closed = closed_part(found.body, outcome, milliseconds(tx.now))
         message = messages.get(tx.rows, found.session_id, found.message_id)
         parts.put(tx.rows, message.key, closed, is_open=False)

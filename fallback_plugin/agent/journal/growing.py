@@ -23,7 +23,7 @@ class GrowingText:
         self._ends: dict[str, int] = {}
         self._pending: dict[str, list[str]] = {}
         self.size = 0
-        """Characters that are not taken yet."""
+        """Bytes that are not taken yet."""
 
     def put(self, message_id: str, part_id: str, text: str | None, *, is_open: bool) -> None:
         """Note a part as it was written; None for a text that stays as it is."""
@@ -43,7 +43,7 @@ class GrowingText:
         if part_id not in self._messages:
             raise AgentError(f"part {part_id} is not open: put it before its text grows", status=409)
         self._pending.setdefault(part_id, []).append(text)
-        self.size += len(text)
+        self.size += len(text.encode())
 
     def take(self) -> list[Growth]:
         """Return what came since the last call, the parts in the order in which they grew."""

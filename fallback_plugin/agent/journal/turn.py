@@ -7,11 +7,11 @@ from typing import Any, Final, Protocol, TypeAlias
 from fallback_plugin.agent.journal import publishing
 from fallback_plugin.agent.journal.continuing import Opening, continue_session
 from fallback_plugin.agent.journal.defaults import Defaults
+from fallback_plugin.agent.journal.delivering import remove
 from fallback_plugin.agent.journal.ending import end_run
 from fallback_plugin.agent.journal.growing import GrowingText, Growth
 from fallback_plugin.agent.records import Json, Outcome, Run
 from fallback_plugin.agent.store import Store, Transaction, messages, parts, runs, segments, sessions
-from fallback_plugin.agent.store.messages import MessageRow
 from fallback_plugin.agent.store.parts import GROWING
 from fallback_plugin.agent.store.stored_json import storable
 from fallback_plugin.errors import AgentError, FencedError
@@ -21,6 +21,7 @@ FLUSH_AFTER_S: Final = 0.05
 """How long text may wait; the contract allows 0.1 s until it is written, and the write takes some of that."""
 
 FLUSH_SIZE: Final = 4096
+"""Bytes of text that are written at once."""
 
 
 class Timer(Protocol):
@@ -38,7 +39,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], object]], Timer]
 
 
 class StoredTurn:
-    """The `TurnJournal` over a store. Text waits in memory, at most `FLUSH_AFTER_S` and `FLUSH_SIZE`."""
+    """The `TurnJournal` over a store. Text waits in memory, no longer than `FLUSH_AFTER_S`."""
 
     def __init__(
         self,
@@ -63,22 +64,25 @@ class StoredTurn:
     async def put_message(self, info: Json) -> None:
         """Add or replace an answer's ``info``, or replace that of the person's message."""
         is_last = "completed" in (optional_object(info, "time") or {})
-        await self._write(lambda tx, run: _put_message(tx, run, info), durable=is_last)
+        await self._write(lambda tx, session: _put_message(tx, self._run.id, session, info), durable=is_last)
 
     async def remove_message(self, message_id: str) -> None:
         """Take a message of this run away, with its parts."""
-        await self._write(lambda tx, run: _remove_message(tx, run, message_id), durable=True)
+        await self._write(
+            lambda tx, session: _remove_message(tx, self._run.id, session, message_id), durable=True
+        )
 
     async def put_part(self, part: Json, *, durable: bool = True) -> None:
         """Add or replace a part of a message of this run.
 
         A text that is not given stays as it has grown; one that is given replaces it.
         """
-        is_open = _is_open(part)
         self.flush()
         if part.get("type") in GROWING:
-            self._growing.put(str(part["messageID"]), str(part["id"]), part.get("text"), is_open=is_open)
-        await self._write(lambda tx, run: _put_part(tx, run, part, is_open=is_open), durable=durable)
+            self._growing.put(
+                str(part["messageID"]), str(part["id"]), part.get("text"), is_open=_is_open(part)
+            )
+        await self._write(lambda tx, session: _put_part(tx, self._run.id, session, part), durable=durable)
 
     async def append(self, part_id: str, field: str, delta: str) -> None:
         """Let an open part's text grow."""
@@ -97,9 +101,9 @@ class StoredTurn:
         await self._before_moving(self._run.session_id, session_id)
         moved: list[Run] = []
 
-        def work(tx: Transaction, run: Run) -> None:
+        def work(tx: Transaction, _: str) -> None:
             moved.append(
-                continue_session(tx, run, begun, self._defaults, new_id=session_id, keep_from=None).run
+                continue_session(tx, self._run, begun, self._defaults, new_id=session_id, keep_from=None).run
             )
 
         await self._write(work, durable=True)
@@ -108,12 +112,12 @@ class StoredTurn:
     async def finish(self, info: Json | None, outcome: Outcome, error: Json | None = None) -> None:
         """End the turn: its last message, the run, its memory segment and the terminal event, all at once."""
 
-        def work(tx: Transaction, run: Run) -> None:
+        def work(tx: Transaction, session_id: str) -> None:
             if info is not None:
-                _put_message(tx, run, info)
-            end_run(tx, run, outcome, error, self._defaults)
+                _put_message(tx, self._run.id, session_id, info)
+            end_run(tx, runs.get(tx.rows, self._run.id), outcome, error, self._defaults)
             if outcome == "completed" and self._memory_owner is not None:
-                segments.mark_turn(tx.rows, run.session_id, self._memory_owner)
+                segments.mark_turn(tx.rows, session_id, self._memory_owner)
 
         await self._write(work, durable=True)
         self._trouble = FencedError(f"run {self._run.id} has ended; what it still writes is refused")
@@ -126,15 +130,21 @@ class StoredTurn:
         grown = self._growing.take()
         if not grown or self._trouble is not None:
             return None
-        job = self._store.submit(lambda tx: _grow(tx, runs.writing(tx.rows, self._run), grown), durable=False)
+        job = self._store.submit(
+            self._guarded(lambda tx, session: _grow(tx, self._run.id, session, grown)), durable=False
+        )
         job.add_done_callback(self._note_trouble)
         return job
 
-    async def _write(self, work: Callable[[Transaction, Run], None], *, durable: bool) -> None:
+    async def _write(self, work: Callable[[Transaction, str], None], *, durable: bool) -> None:
         if isinstance(self._trouble, FencedError):
             raise self._trouble
         self.flush()
-        await self._store.write(lambda tx: work(tx, runs.writing(tx.rows, self._run)), durable=durable)
+        await self._store.write(self._guarded(work), durable=durable)
+
+    def _guarded(self, work: Callable[[Transaction, str], None]) -> Callable[[Transaction], None]:
+        """Have a job refused, in its own transaction, once the run's token is gone."""
+        return lambda tx: work(tx, runs.writing_session(tx.rows, self._run))
 
     async def _written(self, job: "asyncio.Future[None] | None") -> None:
         if job is not None:
@@ -164,46 +174,33 @@ def _is_open(part: Json) -> bool:
     )
 
 
-def _put_message(tx: Transaction, run: Run, info: Json) -> None:
-    stored = messages.find(tx.rows, run.session_id, str(info["id"]))
-    if stored is not None:
-        _check_own(stored, run)
-    info = {**info, "sessionID": run.session_id}
-    messages.put(tx.rows, run.session_id, info, run_id=run.id)
-    publishing.message_updated(tx, info, run.id)
+def _put_message(tx: Transaction, run_id: str, session_id: str, info: Json) -> None:
+    if messages.find(tx.rows, session_id, str(info["id"])) is not None:
+        messages.key_in_run(tx.rows, session_id, str(info["id"]), run_id)
+    info = {**info, "sessionID": session_id}
+    messages.put(tx.rows, session_id, info, run_id=run_id)
+    publishing.message_updated(tx, info, run_id)
 
 
-def _remove_message(tx: Transaction, run: Run, message_id: str) -> None:
-    stored = _own(tx, run, message_id)
-    messages.delete(tx.rows, stored)
-    session = sessions.get(tx.rows, run.session_id)
+def _remove_message(tx: Transaction, run_id: str, session_id: str, message_id: str) -> None:
+    messages.key_in_run(tx.rows, session_id, message_id, run_id)
+    remove(tx, session_id, [messages.get(tx.rows, session_id, message_id)], run_id)
+    session = sessions.get(tx.rows, session_id)
     sessions.put(tx.rows, session, revision=session.revision + 1)
-    publishing.message_removed(tx, run.session_id, message_id, run.id)
 
 
-def _put_part(tx: Transaction, run: Run, part: Json, *, is_open: bool) -> None:
-    message = _own(tx, run, str(part["messageID"]))
-    whole: dict[str, Any] = {**part, "sessionID": run.session_id}
+def _put_part(tx: Transaction, run_id: str, session_id: str, part: Json) -> None:
+    message = messages.key_in_run(tx.rows, session_id, str(part["messageID"]), run_id)
+    whole: dict[str, Any] = {**part, "sessionID": session_id}
     if part.get("type") in GROWING and "text" not in part:
-        whole["text"] = parts.text_of(tx.rows, message.key, str(part["id"]))
-    parts.put(tx.rows, message.key, whole, is_open=is_open)
-    sessions.touch(tx.rows, run.session_id, tx.now)
-    publishing.part_updated(tx, whole, run.id)
+        whole["text"] = parts.text_of(tx.rows, message, str(part["id"]))
+    parts.put(tx.rows, message, whole, is_open=_is_open(part))
+    sessions.touch(tx.rows, session_id, tx.now)
+    publishing.part_updated(tx, whole, run_id)
 
 
-def _grow(tx: Transaction, run: Run, grown: list[Growth]) -> None:
+def _grow(tx: Transaction, run_id: str, session_id: str, grown: Sequence[Growth]) -> None:
     for growth in grown:
-        message = _own(tx, run, growth.message_id)
-        parts.grow(tx.rows, message.key, growth.part_id, growth.text)
-        publishing.part_grown(tx, run.session_id, growth)
-
-
-def _own(tx: Transaction, run: Run, message_id: str) -> MessageRow:
-    stored = messages.get(tx.rows, run.session_id, message_id)
-    _check_own(stored, run)
-    return stored
-
-
-def _check_own(stored: MessageRow, run: Run) -> None:
-    if stored.run_id != run.id:
-        raise AgentError(f"message {stored.id} is not one of run {run.id}", status=409)
+        message = messages.key_in_run(tx.rows, session_id, growth.message_id, run_id)
+        parts.grow(tx.rows, message, growth.part_id, growth.text)
+        publishing.part_grown(tx, session_id, growth)

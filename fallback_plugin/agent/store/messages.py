@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fallback_plugin.agent.records import Json
+from fallback_plugin.agent.records import Json, Session
 from fallback_plugin.agent.store import parts, sessions
 from fallback_plugin.agent.store.cursors import cursor, position
 from fallback_plugin.agent.store.stored_json import read, written
@@ -70,6 +70,13 @@ def find(rows: Rows, session_id: str, message_id: str) -> MessageRow | None:
     return _row(row, session_id) if row else None
 
 
+def visible(rows: Rows, session: Session, message_id: str) -> MessageRow | None:
+    """Return a message of a session that no revert hides."""
+    found = find(rows, session.id, message_id)
+    hidden = find(rows, session.id, session.reverted_to) if session.reverted_to else None
+    return None if found and hidden and found.position >= hidden.position else found
+
+
 def get(rows: Rows, session_id: str, message_id: str) -> MessageRow:
     """Return a message of a session.
 
@@ -88,6 +95,23 @@ def one(rows: Rows, session_id: str, message_id: str) -> Json:
         AgentError: 404 if there is none.
     """
     return _with_parts(rows, session_id, [get(rows, session_id, message_id)])[0]
+
+
+def key_in_run(rows: Rows, session_id: str, message_id: str, run_id: str) -> int:
+    """Return the key of a message that a run wrote.
+
+    Raises:
+        AgentError: 404 if there is none, 409 if another run wrote it.
+    """
+    found = rows.execute(
+        "SELECT key, run FROM message WHERE session = ? AND id = ?", (session_id, message_id)
+    ).fetchone()
+    if found is None:
+        raise AgentError(f"Message not found: {message_id}", status=404)
+    key, writer = found
+    if writer != run_id:
+        raise AgentError(f"message {message_id} is not one of run {run_id}", status=409)
+    return int(key)
 
 
 def since(rows: Rows, session_id: str, first: int) -> list[MessageRow]:

@@ -58,21 +58,23 @@ def delete(rows: Rows, message: int, part_id: str) -> bool:
 
 def of_messages(rows: Rows, session_id: str, first: int, last: int) -> dict[int, list[dict[str, Any]]]:
     """Return the parts of the messages between two positions, by message, in their order."""
-    within = "FROM message m JOIN part p ON p.message = m.key WHERE m.session = ? AND m.pos BETWEEN ? AND ?"
+    place = (session_id, first, last)
     texts: dict[int, list[str]] = {}
     for key, text in rows.execute(
-        f"SELECT c.part, c.text {within.replace(' WHERE', ' JOIN part_chunk c ON c.part = p.key WHERE')} "
-        "AND p.open ORDER BY c.part, c.k",
-        (session_id, first, last),
+        "SELECT c.part, c.text FROM message m JOIN part p ON p.message = m.key AND p.open "
+        "JOIN part_chunk c ON c.part = p.key "
+        "WHERE m.session = ? AND m.pos BETWEEN ? AND ? ORDER BY c.part, c.k",
+        place,
     ):
         texts.setdefault(key, []).append(text)
     found: dict[int, list[dict[str, Any]]] = {}
     for message, message_id, key, part_id, kind, body in rows.execute(
-        f"SELECT m.key, m.id, p.key, p.id, p.kind, p.body {within} ORDER BY m.pos, p.n",
-        (session_id, first, last),
+        "SELECT m.key, m.id, p.key, p.id, p.kind, p.body FROM message m JOIN part p ON p.message = m.key "
+        "WHERE m.session = ? AND m.pos BETWEEN ? AND ? ORDER BY m.pos, p.n",
+        place,
     ):
         part = _part(body, part_id, kind, message_id, session_id)
-        found.setdefault(message, []).append(_grown(part, texts.get(key, ())))
+        found.setdefault(message, []).append(_grown(part, texts.get(key, [])))
     return found
 
 
@@ -84,12 +86,26 @@ def of_message(rows: Rows, message: int) -> list[dict[str, Any]]:
     return of_messages(rows, session_id, position, position).get(message, [])
 
 
-def open_ones(rows: Rows, *, run_id: str | None = None, message: int | None = None) -> list[OpenPart]:
-    """Return what is not finished, of one run, of one message, or of all."""
+def open_ones(rows: Rows) -> list[OpenPart]:
+    """Return all that is not finished."""
+    return _open(rows, "p.open ORDER BY p.message, p.n")
+
+
+def open_in_run(rows: Rows, run_id: str) -> list[OpenPart]:
+    """Return what is not finished of what a run wrote."""
+    return _open(rows, "m.run = ? AND p.open ORDER BY p.message, p.n", run_id)
+
+
+def open_in_message(rows: Rows, message: int) -> list[OpenPart]:
+    """Return what is not finished in a message."""
+    return _open(rows, "p.message = ? AND p.open ORDER BY p.n", message)
+
+
+def _open(rows: Rows, condition: str, *values: object) -> list[OpenPart]:
     found = rows.execute(
-        "SELECT m.session, m.id, p.key, p.id, p.kind, p.body FROM part p JOIN message m ON m.key = p.message "
-        "WHERE p.open AND (?1 IS NULL OR m.run = ?1) AND (?2 IS NULL OR m.key = ?2) ORDER BY p.message, p.n",
-        (run_id, message),
+        "SELECT m.session, m.id, p.key, p.id, p.kind, p.body "  # noqa: S608 -- constants
+        f"FROM part p JOIN message m ON m.key = p.message WHERE {condition}",
+        values,
     ).fetchall()
     return [
         OpenPart(
@@ -111,5 +127,5 @@ def _part(body: str, part_id: str, kind: str, message_id: str, session_id: str) 
     return bare | (read(body, f"part {part_id}") or {})
 
 
-def _grown(part: dict[str, Any], texts: "list[str] | tuple[()]") -> dict[str, Any]:
+def _grown(part: dict[str, Any], texts: list[str]) -> dict[str, Any]:
     return {**part, "text": str(part.get("text", "")) + "".join(texts)} if texts else part

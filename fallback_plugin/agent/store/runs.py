@@ -51,11 +51,13 @@ def active(rows: Rows, session_id: str) -> Run | None:
 
 def in_states(rows: Rows, states: Collection[RunState], *, session_id: str | None = None) -> list[Run]:
     """Return the runs in one of some states, of one session or of all, in the order of their acceptance."""
-    marks = ", ".join("?" * len(states))
-    found = rows.execute(
-        f"{_SELECT} WHERE state IN ({marks}) AND (? IS NULL OR session = ?) ORDER BY sequence",
-        (*states, session_id, session_id),
-    )
+    conditions = [f"state IN ({', '.join('?' * len(states))})"]
+    if session_id is not None:
+        conditions.append("session = ?")
+    elif "ended" not in states:
+        conditions.append("state <> 'ended'")  # Has SQLite use the index of those few.
+    values = states if session_id is None else (*states, session_id)
+    found = rows.execute(f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY sequence", tuple(values))
     return [_run(row) for row in found]
 
 
@@ -127,12 +129,24 @@ def writing(rows: Rows, run: Run) -> Run:
     Raises:
         FencedError: if it has ended, or another one carries its token.
     """
-    found = _first(rows, "id = ? AND state = 'active' AND writer = ?", run.id, run.writer)
+    writing_session(rows, run)
+    return get(rows, run.id)
+
+
+def writing_session(rows: Rows, run: Run) -> str:
+    """Return the session a run may still write to; its prompt, which may be long, is not read for that.
+
+    Raises:
+        FencedError: if it has ended, or another one carries its token.
+    """
+    found = rows.execute(
+        "SELECT session FROM run WHERE id = ? AND state = 'active' AND writer = ?", (run.id, run.writer)
+    ).fetchone()
     if found is None:
         raise FencedError(
             f"run {run.id} of session {run.session_id} has ended; what it still writes is refused"
         )
-    return found
+    return str(found[0])
 
 
 def _first(rows: Rows, condition: str, *values: object) -> Run | None:

@@ -136,9 +136,8 @@ class Store:
         self._readers.shutdown()
         for rows in self._reading:
             rows.close()
-        with contextlib.suppress(
-            sqlite3.Error
-        ):  # what is committed is stored; it is checked at the next start
+        # What is committed is stored in any case; what this does not note is checked at the next start.
+        with contextlib.suppress(sqlite3.Error):
             self._rows.execute("UPDATE boot SET stopped = ? WHERE id = ?", (self._clock(), self.boot))
             self._rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._rows.close()

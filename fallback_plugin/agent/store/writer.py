@@ -41,7 +41,7 @@ class Job:
         try:
             self._result = self._work(transaction)
             self.error, self.events = None, transaction.events
-        except Exception as error:  # noqa: BLE001 -- it is its caller's, who gets it
+        except BaseException as error:  # noqa: BLE001 -- it is its caller's, who gets it
             self.error, self.events = error, ()
             if rows.in_transaction:
                 rows.execute("ROLLBACK TO job")

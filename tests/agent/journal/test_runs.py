@@ -363,6 +363,18 @@ async def test_a_prompt_taken_back_can_be_sent_anew_under_its_id(host: Host) -> 
     assert texts(await host.history(session.id)) == [("user", "new words")]
 
 
+async def test_a_prompt_that_is_hidden_can_be_sent_anew_under_its_id(host: Host) -> None:
+    session = await host.session()
+    await host.answered(session.id, "words", message_id="msg_1")
+    await host.sessions.revert(session.id, "msg_1")
+
+    with pytest.raises(AgentError, match="the prompt is empty"):
+        await host.accepted(session.id, "", message_id="msg_1")
+    await host.active(session.id, "words", message_id="msg_1", model=OTHER)
+
+    assert texts(await host.history(session.id)) == [("user", "words")]
+
+
 async def test_a_held_run_is_sent_under_a_new_number(host: Host) -> None:
     run = await held(host, "kept")
 
