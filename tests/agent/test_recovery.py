@@ -215,12 +215,12 @@ async def test_a_memory_attempt_is_due_again_under_its_name(killed: Host, restar
 
     host, _ = await restarted(restarts, killed)
 
-    (segment,) = await host.store.read(lambda rows: segments.of_session(rows, session.id))
+    (segment,) = (await host.store.read(lambda rows: segments.load(rows, session.id))).segments
     assert (segment.state, segment.commit_key, segment.owner_key) == ("dirty", "ses_1:1-1", "digest")
     another = await host.active(session.id)
     await host.runs.turn(another, memory_owner="digest").finish(None, "completed")
-    found = await host.store.read(lambda rows: segments.of_session(rows, session.id))
-    assert [(one.first, one.last) for one in found] == [(1, 1), (2, 2)]
+    found = (await host.store.read(lambda rows: segments.load(rows, session.id))).segments
+    assert [(one.start, one.end) for one in found] == [(1, 1), (2, 2)]
 
 
 async def test_report_S09_the_session_is_idle_and_takes_prompts(killed: Host, restarts: Restarts) -> None:

@@ -13,7 +13,7 @@ MEMORY_MUTANTS: Final = (
     Mutant(
         wrong="a commit under way takes newer turns along",
         file=SEGMENTS,
-        find=" and not self.is_in_flight:\n",
+        find=" and last.commit_key is None:\n",
         replace=":\n",
         killed_by=TEST_LEDGER + "test_d01_a_turn_marked_during_a_commit_stays_to_be_committed",
     ),
@@ -46,10 +46,10 @@ MEMORY_MUTANTS: Final = (
         killed_by=TEST_LEDGER + "test_two_boundaries_at_once_are_one_call",
     ),
     Mutant(
-        wrong="a grown segment keeps its old name",
+        wrong="a segment whose commit failed keeps its name and cannot grow",
         file=SEGMENTS,
-        find="replace(last, end=turn, commit_key=None)",
-        replace="replace(last, end=turn)",
+        find="                commit_key=None,\n                attempts=attempts,",
+        replace="                attempts=attempts,",
         killed_by=TEST_LEDGER + "test_a_failed_commit_and_a_further_turn_are_one_retry",
     ),
     Mutant(

@@ -20,7 +20,8 @@ class Segment:
 
     Attributes:
         owner_key: the provider configuration that has to be told; None until one is known.
-        commit_key: the segment's name for providers; None until it is told, or grew since.
+        commit_key: its name for providers, made of its range, as long as one may know it by that: from the
+            beginning of an attempt until its failure, over restarts.
         attempts: how often it was tried in vain.
         next_try: when it is tried again by itself, None for at once.
     """
@@ -60,13 +61,13 @@ class SessionMemory:
     def marked(self, owner_key: str | None) -> "SessionMemory":
         """Note a completed turn.
 
-        It joins the last segment if that has the same owner and nothing is in flight: a commit under way
-        keeps the end it began with.
+        It joins the last segment if that has the same owner and no provider may know it by its name: a
+        commit under way, or one that a restart cut off, keeps the end it began with.
         """
         turn = self.generation + 1
         last = self.segments[-1] if self.segments else None
-        if last is not None and last.owner_key == owner_key and not self.is_in_flight:
-            return SessionMemory(turn, (*self.segments[:-1], replace(last, end=turn, commit_key=None)))
+        if last is not None and last.owner_key == owner_key and last.commit_key is None:
+            return SessionMemory(turn, (*self.segments[:-1], replace(last, end=turn)))
         return SessionMemory(turn, (*self.segments, Segment(start=turn, end=turn, owner_key=owner_key)))
 
     def begun(self, session_id: str, owner_key: str | None) -> "SessionMemory":
@@ -108,6 +109,7 @@ class SessionMemory:
             replace(
                 self.segments[0],
                 state="failed" if attempts >= MAX_ATTEMPTS else "dirty",
+                commit_key=None,
                 attempts=attempts,
                 next_try=now + min(FIRST_WAIT_S * 2 ** (attempts - 1), LONGEST_WAIT_S),
                 last_error=error,

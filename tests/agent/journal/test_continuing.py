@@ -101,8 +101,8 @@ async def test_memory_that_is_owed_goes_along(host: Host) -> None:
     new, moved = await host.runs.continue_as(second)
     await host.runs.turn(moved, memory_owner="digest").finish(None, "completed")
 
-    (segment,) = await host.store.read(lambda rows: segments.of_session(rows, new.id))
-    assert (segment.first, segment.last) == (1, 2)
+    (segment,) = (await host.store.read(lambda rows: segments.load(rows, new.id))).segments
+    assert (segment.start, segment.end) == (1, 2)
 
 
 async def test_only_the_session_that_carries_on_is_listed(host: Host) -> None:

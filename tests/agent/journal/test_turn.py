@@ -197,8 +197,8 @@ async def test_the_end_is_one_transaction(host: Host, timers: Timers) -> None:
     ]
     (end,) = host.told("run.ended")
     assert (end["outcome"], end["text"], end["messageID"]) == ("completed", "Hello", "msg_a")
-    found = await host.store.read(lambda rows: segments.of_session(rows, run.session_id))
-    assert [(one.first, one.last, one.owner_key, one.state) for one in found] == [(1, 1, "digest", "dirty")]
+    found = (await host.store.read(lambda rows: segments.load(rows, run.session_id))).segments
+    assert [(one.start, one.end, one.owner_key, one.state) for one in found] == [(1, 1, "digest", "dirty")]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
@@ -207,7 +207,7 @@ async def test_d14_memory_is_owed_for_completed_turns_only(host: Host, timers: T
 
     await turn.finish(None, outcome)
 
-    assert await host.store.read(lambda rows: segments.of_session(rows, run.session_id)) == []
+    assert (await host.store.read(lambda rows: segments.load(rows, run.session_id))).segments == ()
 
 
 async def test_turns_of_one_owner_are_one_segment(host: Host) -> None:
@@ -216,9 +216,9 @@ async def test_turns_of_one_owner_are_one_segment(host: Host) -> None:
         run = await host.active(session.id)
         await host.runs.turn(run, memory_owner=owner).finish(None, "completed")
 
-    found = await host.store.read(lambda rows: segments.of_session(rows, session.id))
+    found = (await host.store.read(lambda rows: segments.load(rows, session.id))).segments
 
-    assert [(one.first, one.last, one.owner_key) for one in found] == [(1, 2, "a"), (3, 3, "b")]
+    assert [(one.start, one.end, one.owner_key) for one in found] == [(1, 2, "a"), (3, 3, "b")]
 
 
 async def test_g4_an_ended_run_writes_nothing(host: Host, timers: Timers) -> None:
