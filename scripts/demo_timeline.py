@@ -1,13 +1,17 @@
-"""One turn of a real OpenCode whose first model is rate-limited, told as it happens."""
+"""One turn whose first model is rate-limited, told as it happens: in our own host, or in a real OpenCode."""
 
 import os
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
+from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.event_log import Raw
+from tests.loopback.host_server import HostServer
 from tests.loopback.opencode_binary import find_opencode
 from tests.loopback.opencode_home import OpenCodeHome
 from tests.loopback.opencode_server import OpenCodeServer
@@ -19,6 +23,8 @@ SECOND: Final = "demo/second-model"
 QUESTION: Final = "What is left to do?"
 SETTINGS: Final = f'[fallback]\nfallback_models = ["{SECOND}"]\n'
 LIMIT_S: Final = 15.0
+
+Models: TypeAlias = Mapping[str, Sequence[str]]
 
 
 class Timeline:
@@ -91,10 +97,9 @@ def _told(request: Request) -> str:
 
 def main() -> int:
     """Run the demonstration and return its exit status."""
-    binary = find_opencode()
-    if binary is None:
-        print("error: OpenCode is installed but does not run on this machine", file=sys.stderr)
-        return 2
+    options = ArgumentParser(prog="scripts/demo", description=__doc__)
+    options.add_argument("--host", choices=("own", "opencode"), default="own", help="where the turn runs")
+    in_opencode = options.parse_args().host == "opencode"
     heard = Gate()
     scripts = {
         "first-model": [status(429)],
@@ -104,16 +109,28 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="fallback-plugin-demo-") as root,
         ScriptedProvider(scripts) as provider,
+        (_opencode if in_opencode else _own_host)(Path(root), provider, models) as server,
     ):
-        home = OpenCodeHome(Path(root), provider, models)
-        print("$ fallback-plugin install opencode")
-        print(home.install_plugin(SETTINGS).rstrip())
-        print("\n$ opencode serve", flush=True)
-        with OpenCodeServer(binary, home) as server:
-            return _watch_one_turn(server, provider, heard)
+        return _watch_one_turn(server, provider, heard)
 
 
-def _watch_one_turn(server: OpenCodeServer, provider: ScriptedProvider, heard: Gate) -> int:
+def _own_host(root: Path, provider: ScriptedProvider, models: Models) -> HostServer[AgentHome]:
+    print("$ fallback-plugin serve", flush=True)
+    return AgentServer(AgentHome(root, provider, models, SETTINGS))
+
+
+def _opencode(root: Path, provider: ScriptedProvider, models: Models) -> HostServer[OpenCodeHome]:
+    binary = find_opencode()
+    if binary is None:
+        sys.exit("error: OpenCode is installed but does not run on this machine")
+    home = OpenCodeHome(root, provider, models)
+    print("$ fallback-plugin install opencode")
+    print(home.install_plugin(SETTINGS).rstrip())
+    print("\n$ opencode serve", flush=True)
+    return OpenCodeServer(binary, home)
+
+
+def _watch_one_turn(server: HostServer[Any], provider: ScriptedProvider, heard: Gate) -> int:
     position = server.events.position
     session = server.create_session("Demonstration")
     print(f"\n  The chain is {FIRST}, then {SECOND}. The first one is rate-limited.\n")

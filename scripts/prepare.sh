@@ -48,7 +48,7 @@ prepare_python() {
     say "Installing Python packages …"
     # Dependency groups need pip 25.1; the one that comes with Python 3.11 is older.
     .venv/bin/python -m pip install -qq --upgrade 'pip>=25.1'
-    .venv/bin/python -m pip install -qq --editable . "${groups[@]}"
+    .venv/bin/python -m pip install -qq --editable ".[serve]" "${groups[@]}"
     printf '%s\n' "$wanted" >"$stamp"
   fi
 }

@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 from fallback_plugin.agent.bus import Bus
 from fallback_plugin.agent.dispatch import Cancelled, CancelMode, Dispatcher
 from fallback_plugin.agent.host_calls import AgentCalls
+from fallback_plugin.agent.housekeeping import keep_house
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions
 from fallback_plugin.agent.plugin_events import PluginEvents
@@ -22,6 +23,7 @@ from fallback_plugin.agent.plugin_hooks import PluginHooks
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, PassingEvent, Run, Session, UserPrompt
 from fallback_plugin.agent.recovery import recover
+from fallback_plugin.agent.remembering import Remembering
 from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.permissions import Permissions
@@ -49,6 +51,7 @@ class AgentHost:
     Attributes:
         bus: who listens to what happens.
         dispatcher: accepts prompts, and runs and cancels them.
+        memory: who is told of completed turns.
         models: the models that may be asked.
         permissions: the questions that wait for a person.
         plugins: the plugin host; load plugins before `run`.
@@ -73,6 +76,7 @@ class AgentHost:
         self.bus: Final = Bus(store)
         self.plugins: Final = PluginHost(AgentCalls(self))
         self.models: Final = Providers(settings.providers, place.environ, default=settings.serve.model)
+        self.memory: Final = Remembering(store, self.plugins, clock=clock)
         self.giving_up: Final = GivingUp()
         self._events: Final = PluginEvents(self.plugins)
         hooks = PluginHooks(self.plugins, self._events)
@@ -82,7 +86,7 @@ class AgentHost:
         self.sessions: Final = StoredSessions(store, defaults)
         turns = TurnRunner(
             sessions=self,
-            open_journal=self.runs.turn,
+            open_journal=lambda run: self.runs.turn(run, memory_owner=self.memory.owner()),
             models=self.models,
             tools=(ReadTool(), WriteTool(), EditTool(), BashTool(_secrets(settings))),
             permissions=self.permissions,
@@ -100,6 +104,8 @@ class AgentHost:
             await tasks.start(self.plugins.run)
             await self.plugins.settings_changed(self.settings)
             tasks.start_soon(self._events.run)
+            tasks.start_soon(keep_house, self.store)
+            await tasks.start(self.memory.run)
             if self.models.default is not None:
                 tasks.start_soon(self.models.get_ready, self.models.default)
             await tasks.start(self.dispatcher.run)
@@ -118,6 +124,7 @@ class AgentHost:
     async def stop(self) -> None:
         """End in good order: nothing more is accepted, what is active unwinds, who listens is let go."""
         await self.dispatcher.stop()
+        await self.memory.drain()
         await self.plugins.stop()
         self.bus.close()
         await self.models.aclose()

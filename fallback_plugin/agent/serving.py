@@ -19,6 +19,7 @@ from fallback_plugin.agent.host import AgentHost, Place, open_host
 from fallback_plugin.agent.http.app import application
 from fallback_plugin.agent.http.guard import Rules
 from fallback_plugin.agent.http.server import serve
+from fallback_plugin.agent.memory.digest import SessionDigests
 from fallback_plugin.errors import SettingsError
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
 from fallback_plugin.settings.environment import blocked_names
@@ -118,7 +119,9 @@ class _Settings:
 
 def _load_plugins(host: AgentHost, settings: Settings, environ: Mapping[str, str]) -> None:
     block = {*settings.plugins.block, *blocked_names(environ)}
-    for error in host.plugins.load(dirs=settings.plugins.dirs, block=block):
+    folder = settings.memory.digests
+    explicit = {"session-digests": SessionDigests(folder)} if folder else {}
+    for error in host.plugins.load(dirs=settings.plugins.dirs, block=block, explicit=explicit):
         logger.error("%s", error)
 
 

@@ -72,6 +72,10 @@ class PluginHost:
         implemented = [hook for hook in registry.hooks if any(self._active(hook))]
         return subscriptions(implemented, registry.first_result)
 
+    def implements(self, hook: str) -> bool:
+        """Tell whether any plugin implements a hook."""
+        return any(self._active(hook))
+
     def load(
         self,
         *,

@@ -12,7 +12,7 @@ from fallback_plugin.settings.toml_positions import KeyPath
 ANY: Final = "*"
 """Stands for every key of a table."""
 
-_PATHS: Final = (("plugins", "dirs"), ("log", "file"), ("health", "file"))
+_PATHS: Final = (("plugins", "dirs"), ("log", "file"), ("health", "file"), ("memory", "digests"))
 
 _SENDS_ELSEWHERE: Final = "opening a cloned repository must never send your key or your words elsewhere"
 
@@ -21,6 +21,7 @@ _UNTRUSTED: Final[Mapping[tuple[str, ...], str]] = {
     ("plugins", "dirs"): "opening a cloned repository must never run its Python",
     ("log", "file"): "opening a cloned repository must never write outside of it",
     ("health", "file"): "opening a cloned repository must never write outside of it",
+    ("memory", "digests"): "opening a cloned repository must never write outside of it",
     ("health", "url"): "opening a cloned repository must never connect to a server it names",
     ("health", "url_env"): "opening a cloned repository must never connect to a server it names",
     ("providers", ANY, "base_url"): _SENDS_ELSEWHERE,

@@ -381,6 +381,16 @@ class HealthSettings(Table):
     )
 
 
+class MemorySettings(Table):
+    """``[memory]``: what our own agent host keeps of sessions for later ones."""
+
+    digests: FilePath | None = Field(
+        default=None,
+        description="A folder for Markdown files with what was said in each session; by default none are "
+        "written. Not read from a project's file.",
+    )
+
+
 class PermissionSettings(Table):
     """``[permissions]``: what the tools of our own agent host may do; they never leave the project folder."""
 
@@ -420,6 +430,7 @@ class Settings(Table):
     )
     permissions: PermissionSettings = Field(default_factory=PermissionSettings)
     serve: ServeSettings = Field(default_factory=ServeSettings)
+    memory: MemorySettings = Field(default_factory=MemorySettings)
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     log: LogSettings = Field(default_factory=LogSettings)
     health: HealthSettings = Field(default_factory=HealthSettings)

@@ -40,7 +40,13 @@ class SessionCalls:
                 "/session",
                 self.create,
                 "Begin a session",
-                {"title": "string", "parentID": "string", "agent": "string", "model": "object"},
+                {
+                    "title": "string",
+                    "parentID": "string",
+                    "agent": "string",
+                    "model": "object",
+                    "previousID": "string",
+                },
             ),
             Call("GET", "/session/status", self.status, "What each session does that is not idle"),
             Call("GET", one, self.get, "Look a session up"),
@@ -78,7 +84,7 @@ class SessionCalls:
         return JSONResponse([self._shown(session) for session in wanted[:limit]])
 
     async def create(self, request: Request) -> Response:
-        """Answer ``POST /session``."""
+        """Answer ``POST /session``; ``previousID`` names the session that a person leaves for this one."""
         body = await body_of(request)
         session = await self._host.sessions.create(
             str(self._host.directory),
@@ -87,6 +93,8 @@ class SessionCalls:
             agent=optional(body, "agent", str),
             model=session_model(body),
         )
+        if (previous := optional(body, "previousID", str)) is not None:
+            self._host.memory.left(previous)
         return JSONResponse(self._shown(session))
 
     async def status(self, request: Request) -> Response:
