@@ -110,7 +110,7 @@ async def test_report_E12_a_run_that_had_said_nothing_keeps_its_prompt(
     assert host.ends() == [(run.id, "interrupted")]
 
 
-async def test_report_E09_a_message_that_was_being_written_has_an_end(
+async def test_report_E9_a_message_that_was_being_written_has_an_end(
     killed: Host, restarts: Restarts
 ) -> None:
     session = await killed.session()
@@ -131,7 +131,7 @@ async def test_report_E09_a_message_that_was_being_written_has_an_end(
     assert (end["runID"], end["outcome"], end["text"]) == (run.id, "interrupted", "half an ans")
 
 
-async def test_report_E03_a_tool_call_has_a_result_written_once(killed: Host, restarts: Restarts) -> None:
+async def test_report_E3_a_tool_call_has_a_result_written_once(killed: Host, restarts: Restarts) -> None:
     session = await killed.session()
     run, turn = await killed.turn(session.id)
     await turn.put_message(answer_info(run))
@@ -223,7 +223,7 @@ async def test_a_memory_attempt_is_due_again_under_its_name(killed: Host, restar
     assert [(one.start, one.end) for one in found] == [(1, 1), (2, 2)]
 
 
-async def test_report_S09_the_session_is_idle_and_takes_prompts(killed: Host, restarts: Restarts) -> None:
+async def test_report_S9_the_session_is_idle_and_takes_prompts(killed: Host, restarts: Restarts) -> None:
     session = await killed.session()
     await killed.active(session.id)
 

@@ -57,15 +57,17 @@ class StoredRuns:
     async def activate(self, run: Run) -> Run:
         """Begin a run: its person's message appears, and it gets its token.
 
+        One that its session is still busy with is interrupted: its end could not be written when it came.
+
         Raises:
-            AgentError: 409 if it began or ended before, or its session is busy with another.
+            AgentError: 409 if it began or ended before.
         """
         token = self._defaults.new_id("tok")
 
         def work(tx: Transaction) -> Run:
             found = dataclasses.replace(_waiting(tx, run), prompt=run.prompt)
-            if (other := runs.active(tx.rows, found.session_id)) is not None:
-                raise AgentError(f"session {found.session_id} is busy with run {other.id}", status=409)
+            if (unended := runs.active(tx.rows, found.session_id)) is not None:
+                end_run(tx, unended, "interrupted", None, self._defaults)
             delivered, _ = deliver(tx, found, self._defaults)
             begun = dataclasses.replace(delivered, state="active", writer=token, started_at=tx.now)
             runs.put(tx.rows, begun, boot=tx.boot)

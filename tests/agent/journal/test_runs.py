@@ -54,7 +54,7 @@ async def test_an_empty_prompt_is_refused(host: Host) -> None:
         await host.accepted(session.id, "")
 
 
-async def test_report_S04_a_repeated_request_gets_the_first_run(host: Host) -> None:
+async def test_report_S4_a_repeated_request_gets_the_first_run(host: Host) -> None:
     session = await host.session()
     first = await host.runs.accept(session.id, prompt(message_id="msg_1"), 1)
 
@@ -65,7 +65,7 @@ async def test_report_S04_a_repeated_request_gets_the_first_run(host: Host) -> N
     assert len(host.told("run.updated")) == 1
 
 
-async def test_report_S08_a_clients_key_makes_two_requests_one(host: Host) -> None:
+async def test_report_S8_a_clients_key_makes_two_requests_one(host: Host) -> None:
     session = await host.session()
     first = await host.runs.accept(session.id, prompt(client_key="submit-1"), 1)
     await host.runs.activate(first.run)
@@ -130,15 +130,15 @@ async def test_the_first_one_runs_on_the_default_model(host: Host) -> None:
     assert (run.prompt.model, run.prompt.agent) == (MODEL, "build")
 
 
-async def test_a_second_run_cannot_begin_in_a_busy_session(host: Host) -> None:
+async def test_a_run_whose_end_could_not_be_written_is_ended_by_the_next_one(host: Host) -> None:
     session = await host.session()
-    await host.active(session.id)
-    second = await host.accepted(session.id)
+    unended = await host.active(session.id)
 
-    with pytest.raises(AgentError, match="is busy with run"):
-        await host.runs.activate(second)
+    following = await host.active(session.id)
 
-    assert (await stored(host, second)).state == "accepted"
+    assert ((await stored(host, unended)).outcome, following.state) == ("interrupted", "active")
+    with pytest.raises(FencedError):
+        await host.runs.turn(unended).finish(None, "completed")
 
 
 async def test_a_run_begins_once(host: Host) -> None:

@@ -313,7 +313,7 @@ async def test_report_E23_an_edit_after_a_failure_leaves_one_order(host: Host) -
     assert texts(once) == [("user", "edited"), ("assistant", "")]
 
 
-async def test_report_S07_order_is_by_position_whatever_ids_and_clocks_say(host: Host) -> None:
+async def test_report_S7_order_is_by_position_whatever_ids_and_clocks_say(host: Host) -> None:
     session = await host.session()
     for number, message_id in enumerate(("msg_z", "msg_a", "msg_m")):
         host.clock.now -= 100

@@ -130,7 +130,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_killed_in_the_midst_of_an_answer_it_keeps_what_was_said_and_what_was_asked(home: AgentHome) -> None:
+def test_report_S23_a_kill_keeps_what_was_said_and_what_was_asked(home: AgentHome) -> None:
     with AgentServer(home) as server:
         session = server.create_session()
         begin(server, session, "streams")
@@ -195,7 +195,7 @@ def test_an_orderly_end_waits_for_no_stream_and_holds_what_waits(home: AgentHome
         assert texts(server, session) == ["Who answers?", "Half an answer, "]
 
 
-def test_a_client_that_comes_back_goes_on_where_it_left_off(home: AgentHome) -> None:
+def test_report_E19_a_client_that_comes_back_goes_on_where_it_left_off(home: AgentHome) -> None:
     with AgentServer(home) as server:
         session = server.create_session()
         server.prompt(session, "Who answers?", "fake/answers")
@@ -232,6 +232,22 @@ def test_a_repeated_request_is_the_same_run(home: AgentHome, provider: ScriptedP
         assert first == again
         assert other["info"]["id"] != first["info"]["id"]
         assert len(provider.requests("answers", session=session)) == 2
+
+
+def test_report_E22_a_host_that_works_for_long_holds_no_more_than_at_first(home: AgentHome) -> None:
+    def work(server: AgentServer, times: int) -> int:
+        for _ in range(times):
+            session = server.create_session()
+            position = server.events.position
+            server.prompt(session, "Who answers?", "fake/answers")
+            ended(server, position)
+        return len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
+
+    with AgentServer(home) as server:
+        first = work(server, 5)
+        later = work(server, 40)
+
+    assert later <= first + 2
 
 
 def test_two_hosts_never_share_a_folder(home: AgentHome) -> None:
