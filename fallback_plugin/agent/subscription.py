@@ -91,19 +91,25 @@ class Subscription:
             StoreError: if the log cannot be read.
         """
         while True:
-            if self._read:
-                return self._read.popleft()
+            if (event := self.ready()) is not None:
+                return event
             if self._is_behind:
                 await self._catch_up()
-            elif self._live:
-                event, last = self._live.popleft()
-                if self._is_new(event, last):
-                    return event
             elif self._is_ended:
                 raise StopAsyncIteration
             else:
                 self._arrived.clear()
                 await self._arrived.wait()
+
+    def ready(self) -> HostEvent | None:
+        """Return the next event if it is here already, so that several can be sent as one piece."""
+        if self._read:
+            return self._read.popleft()
+        while self._live and not self._is_behind:
+            event, last = self._live.popleft()
+            if self._is_new(event, last):
+                return event
+        return None
 
     async def _catch_up(self) -> None:
         """Read the next rows of the log, and after the last of them the texts that still grow."""

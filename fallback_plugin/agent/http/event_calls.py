@@ -15,6 +15,9 @@ from fallback_plugin.agent.http.refusals import BadRequestError
 
 MOST_LISTENERS: Final = 1000
 
+LARGEST_PIECE: Final = 64 * 1024
+"""Bytes from which on events that wait go out in a piece of their own."""
+
 
 class EventCalls:
     """The calls that stream events."""
@@ -47,7 +50,10 @@ class EventCalls:
         with closing(self._host.bus.subscribe(after=after)) as events:
             yield self._frames.special("server.connected")
             async for event in events:
-                yield self._frames.of(event)
+                piece = bytearray(self._frames.of(event))
+                while len(piece) < LARGEST_PIECE and (following := events.ready()) is not None:
+                    piece += self._frames.of(following)
+                yield bytes(piece)
 
 
 def _last_event(request: Request) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import count
 from typing import Final
 
 import anyio
@@ -12,6 +13,9 @@ from fallback_plugin.agent.http.guard import Message, Receive, Send
 
 HEARTBEAT_S: Final = 10.0
 """As OpenCode's: a stream that is silent for much longer is dead."""
+
+LET_OTHERS_EVERY: Final = 64
+"""Pieces after which others get their turn: to send returns at once when nobody listens any more."""
 
 _HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
@@ -54,9 +58,11 @@ class EventStream(Response):
             beside.start_soon(until_gone)
             beside.start_soon(beat)
             async with aclosing(self._frames) as pieces:
+                turns = count(1)
                 async for frames in pieces:
-                    await send(_piece(frames))  # which returns at once when nobody listens any more
-                    await checkpoint()
+                    await send(_piece(frames))
+                    if next(turns) % LET_OTHERS_EVERY == 0:
+                        await checkpoint()
             await send(_piece(b"", more=False))
             beside.cancel_scope.cancel()
 
