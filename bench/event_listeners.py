@@ -64,14 +64,12 @@ async def ours(listener: socket.socket, listeners: int, count: int) -> None:
                 await anyio.sleep(0.01)
             for event in published:
                 host.bus.publish(event)
-                await (
-                    anyio.lowlevel.checkpoint()
-                )  # everybody gets this one before the next is there, as in life
+                await anyio.lowlevel.checkpoint()  # everybody gets this one before the next, as in life
             await anyio.sleep_forever()
 
 
 async def bare(listener: socket.socket, listeners: int, count: int) -> None:
-    """Serve a bare stream: a queue for each listener, the same bytes into all of them, at the same pace."""
+    """Serve a bare stream: a queue for each listener, the same bytes into all of them at the same pace."""
     import uvicorn  # noqa: PLC0415
 
     from fallback_plugin.agent.http.frames import Frames  # noqa: PLC0415

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import closing
 from typing import Final
 
+from anyio.lowlevel import checkpoint
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -51,6 +52,9 @@ class EventCalls:
             yield self._frames.special("server.connected")
             async for event in events:
                 piece = bytearray(self._frames.of(event))
+                await (
+                    checkpoint()
+                )  # a piece costs more than what is in it: what comes at once goes out at once
                 while len(piece) < LARGEST_PIECE and (following := events.ready()) is not None:
                     piece += self._frames.of(following)
                 yield bytes(piece)

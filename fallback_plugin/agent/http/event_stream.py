@@ -2,20 +2,15 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from itertools import count
 from typing import Final
 
 import anyio
-from anyio.lowlevel import checkpoint
 from starlette.responses import Response
 
 from fallback_plugin.agent.http.guard import Message, Receive, Send
 
 HEARTBEAT_S: Final = 10.0
 """As OpenCode's: a stream that is silent for much longer is dead."""
-
-LET_OTHERS_EVERY: Final = 64
-"""Pieces after which others get their turn: to send returns at once when nobody listens any more."""
 
 _HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
@@ -27,7 +22,8 @@ _HEADERS: Final = (
 class EventStream(Response):
     """An ASGI response that sends frames as they come, and a heartbeat every so often.
 
-    ``frames`` yields whole frames (``data: …`` and an empty line), several in one piece where they wait. The
+    ``frames`` yields whole frames (``data: …`` and an empty line), several in one piece where they wait, and
+    lets others have their turn between two pieces: to send returns at once when nobody listens any more. The
     response ends when ``frames`` does or when the client goes.
     """
 
@@ -58,11 +54,8 @@ class EventStream(Response):
             beside.start_soon(until_gone)
             beside.start_soon(beat)
             async with aclosing(self._frames) as pieces:
-                turns = count(1)
                 async for frames in pieces:
                     await send(_piece(frames))
-                    if next(turns) % LET_OTHERS_EVERY == 0:
-                        await checkpoint()
             await send(_piece(b"", more=False))
             beside.cancel_scope.cancel()
 

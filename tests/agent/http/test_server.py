@@ -94,6 +94,7 @@ async def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPat
         try:
             while True:
                 yield b"data: " + b"x" * 1_000_000 + b"\n\n"
+                await anyio.lowlevel.checkpoint()
         finally:
             gone.set()
 
