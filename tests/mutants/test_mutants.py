@@ -14,12 +14,13 @@ from typing import Final
 import pytest
 
 from tests.mutants.dispatch_mutants import DISPATCH_MUTANTS
+from tests.mutants.history_mutants import HISTORY_MUTANTS
 from tests.mutants.memory_mutants import MEMORY_MUTANTS
 from tests.mutants.mutants import MUTANTS, Mutant
 
 pytestmark = pytest.mark.timeout(60)
 
-ALL: Final = (*MUTANTS, *DISPATCH_MUTANTS, *MEMORY_MUTANTS)
+ALL: Final = (*MUTANTS, *DISPATCH_MUTANTS, *HISTORY_MUTANTS, *MEMORY_MUTANTS)
 REPOSITORY: Final = Path(__file__).parents[2]
 PACKAGE: Final = "fallback_plugin"
 TESTS_FAILED: Final = int(pytest.ExitCode.TESTS_FAILED)
