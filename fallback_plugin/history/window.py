@@ -109,6 +109,7 @@ def loaded(window: Window, request: PageRequest, page: Page) -> Window:
         older=older,
         newer=newer,
         revision=page.revision,
+        # The same place may be known from a message that is gone by now.
         lowest=window.lowest if older == window.older else _position(messages[:1]),
         highest=_position(messages[-1:]),
         reverted_to=window.reverted_to,

@@ -175,12 +175,12 @@ const CHANGES = {
   },
 
   "message.part.updated": (window, { part }) =>
-    withMessage(window, part?.messageID, (message) => withPart(message, part)),
+    typeof part?.id === "string" ? withMessage(window, part.messageID, (message) => withPart(message, part)) : window,
 
   "message.part.delta": (window, { messageID, partID, field, delta, end = null }) =>
     withMessage(window, messageID, (message) => {
       const part = message.parts.find(({ id }) => id === partID)
-      if (!part) return message
+      if (!part || typeof field !== "string" || typeof delta !== "string") return message
       const text = part[field] || ""
       const length = end === null ? 0 : lengthOf(part, text)
       const more = end === null ? delta : missing(length, delta, end)
