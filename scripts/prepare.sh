@@ -83,3 +83,9 @@ prepare_redis() {
   command -v redis-server >/dev/null || system_package redis-server ||
     say "redis-server is missing: the tests of health on several machines are skipped. Install it to run them."
 }
+
+# Install chromium, in which the tests of the page look at it. Without it they are skipped.
+prepare_browser() {
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || system_package chromium ||
+    say "chromium is missing: the tests of the page are skipped. Install it to run them."
+}

@@ -30,25 +30,25 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def opencode_binary() -> Path:
-    return find_opencode() or _missing("OpenCode does not run here: scripts/test installs it with npm")
+    return find_opencode() or missing("OpenCode does not run here: scripts/test installs it with npm")
 
 
 @pytest.fixture(scope="session")
 def redis_binary() -> Path:
     found = shutil.which("redis-server")
-    return Path(found) if found else _missing("redis-server is not installed: health on several machines")
+    return Path(found) if found else missing("redis-server is not installed: health on several machines")
 
 
 @pytest.fixture(scope="session")
 def iproute2() -> Path:
     found = shutil.which("ip")
-    return Path(found) if found else _missing("iproute2 is not installed: machines are network namespaces")
+    return Path(found) if found else missing("iproute2 is not installed: machines are network namespaces")
 
 
 @pytest.fixture(scope="session")
 def tmux() -> Path:
     found = shutil.which("tmux")
-    return Path(found) if found else _missing("tmux is not installed: the terminal UI needs a screen")
+    return Path(found) if found else missing("tmux is not installed: the terminal UI needs a screen")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "RealHost
     return RealHostInTurn(config, log)
 
 
-def _missing(reason: str) -> NoReturn:
+def missing(reason: str) -> NoReturn:
     """Skip where a person may lack a tool, fail where CI must not."""
     if os.environ.get("CI"):
         pytest.fail(reason)

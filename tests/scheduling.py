@@ -7,6 +7,9 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 RUNS: Final = "tests/opencode/real/test_run.py"
 """Whole processes that end by themselves; they and the other tests have nothing in common."""
 
+BROWSER: Final = "tests/browser/"
+"""A browser takes the processor to itself: two of them at once would wait for each other."""
+
 REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/", "tests/agent/real/")
 
 
@@ -19,6 +22,7 @@ class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base witho
 
     def _split_scope(self, nodeid: str) -> str:
         # Scopes are handed out largest first; every other test is a scope of its own.
-        if nodeid.startswith(RUNS):
-            return RUNS
+        for alone in (RUNS, BROWSER):
+            if nodeid.startswith(alone):
+                return alone
         return REAL_HOST_FOLDERS[0] if nodeid.startswith(REAL_HOST_FOLDERS) else nodeid

@@ -1,4 +1,4 @@
-"""The application: every call behind the guard, and errors the way OpenCode writes them."""
+"""The application: every call and the page behind the guard, and errors the way OpenCode writes them."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -16,6 +16,7 @@ from fallback_plugin.agent.http.description import description
 from fallback_plugin.agent.http.event_calls import EventCalls
 from fallback_plugin.agent.http.guard import App, Guard, Rules
 from fallback_plugin.agent.http.message_calls import MessageCalls
+from fallback_plugin.agent.http.page import page_routes
 from fallback_plugin.agent.http.permission_calls import PermissionCalls
 from fallback_plugin.agent.http.refusals import broken, refused, unknown_path
 from fallback_plugin.agent.http.run_calls import RunCalls
@@ -34,7 +35,7 @@ def application(host: AgentHost, rules: Rules) -> App:
 
     calls.append(Call("GET", "/doc", doc, "This description"))
     handlers: dict[Any, Any] = {AgentError: refused, HTTPException: unknown_path, Exception: broken}
-    app = Starlette(routes=_routes(calls), exception_handlers=handlers)
+    app = Starlette(routes=[*_routes(calls), *page_routes()], exception_handlers=handlers)
     return Guard(cast("App", app), rules)
 
 

@@ -48,7 +48,10 @@ def part_removed(tx: Transaction, session_id: str, message_id: str, part_id: str
 
 
 def part_grown(tx: Transaction, session_id: str, growth: Growth) -> None:
-    """Tell of more text, which is no row: who was not there reads the part."""
+    """Tell of more text, which is no row: who was not there reads the part.
+
+    ``end`` is our own: with it a client that has just read the part knows whether it holds this text already.
+    """
     tx.announce(
         PassingEvent(
             session_id=session_id,
@@ -59,6 +62,7 @@ def part_grown(tx: Transaction, session_id: str, growth: Growth) -> None:
                 "partID": growth.part_id,
                 "field": "text",
                 "delta": growth.text,
+                "end": growth.end,
             },
             part_id=growth.part_id,
             end=growth.end,

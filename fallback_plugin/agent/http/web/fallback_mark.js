@@ -1,0 +1,34 @@
+/** The mark on an answer that another model gave: what failed, why, and until when. */
+
+import { element, icon } from './dom.js';
+import { clock, failureWords, modelName } from './words.js';
+
+/** Return the marks of an answer, one for each model that failed before it. */
+export function fallbackMarks(info) {
+  return (info.fallbacks ?? []).map((fallback) => {
+    const summary = element(
+      'summary',
+      {},
+      icon('switch'),
+      element('span.model', {}, modelName(fallback.failed)),
+      element('span.why', {}, failureWords(fallback.kind, fallback.status)),
+      element('span.arrow', { 'aria-label': 'so the next model answered:' }, '→'),
+      element('span.model', {}, modelName(fallback.next)),
+    );
+    return element('details.fallback', { data: { kind: fallback.kind } }, summary, facts(fallback));
+  });
+}
+
+function facts(fallback) {
+  const rows = [
+    ['When', clock(fallback.time)],
+    ['Kind', fallback.kind],
+    ['Resets', fallback.resets ? clock(fallback.resets) : 'the provider did not say'],
+    ['Said', fallback.message],
+  ];
+  return element(
+    'dl',
+    {},
+    ...rows.filter(([, value]) => value).flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]),
+  );
+}

@@ -1,0 +1,67 @@
+"""The page is there, talks to the host, and shows an answer as it comes."""
+
+import httpx2
+import pytest
+from playwright.sync_api import expect
+
+from fallback_plugin.agent.http.page import FOLDER, POLICY
+from tests.browser.looking import Look
+from tests.loopback.agent_server import AgentServer
+from tests.loopback.provider import ScriptedProvider
+from tests.loopback.reply import Gate, stream
+
+
+def test_an_answer_is_shown_while_it_comes(look: Look, provider: ScriptedProvider) -> None:
+    gate = Gate()
+    provider.script("answers", stream("Half of **it**", gate, " and the rest."))
+    look.open()
+    look.page.get_by_role("button", name="New session").click()
+
+    look.say("What is it?")
+
+    look.wait_for_text("Half of it")
+    expect(look.page.locator(".message.assistant strong")).to_have_text("it")
+    expect(look.stop).to_be_visible()
+    gate.open()
+    look.wait_for_text("Half of it and the rest.")
+    expect(look.stop).to_be_hidden()
+    expect(look.messages).to_have_count(2)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/web/main.js", "/web/vendor/marked/marked.esm.js", "/web/styles/tokens.css"]
+)
+def test_a_file_comes_with_the_policy_and_is_sent_once(path: str, server: AgentServer) -> None:
+    first = httpx2.get(f"{server.url}{path}")
+
+    again = httpx2.get(f"{server.url}{path}", headers={"if-none-match": first.headers["etag"]})
+
+    assert first.status_code == 200
+    assert first.headers["content-security-policy"] == POLICY
+    assert first.headers["x-content-type-options"] == "nosniff"
+    assert first.headers["cache-control"] == "no-cache"
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/web/",
+        "/web/index.html",
+        "/web/../page.py",
+        "/web/%2e%2e/page.py",
+        "/web/..%2fpage.py",
+        "/web//main.js",
+    ],
+)
+def test_no_other_path_leads_to_a_file(path: str, server: AgentServer) -> None:
+    assert httpx2.get(f"{server.url}{path}").status_code == 404
+
+
+def test_every_file_of_the_page_is_served_as_what_it_is(server: AgentServer) -> None:
+    types = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+    for file in FOLDER.rglob("*"):
+        if wanted := types.get(file.suffix):
+            answer = httpx2.get(f"{server.url}/web/{file.relative_to(FOLDER).as_posix()}")
+            assert answer.headers["content-type"].partition(";")[0] == wanted
+            assert answer.content == file.read_bytes()
