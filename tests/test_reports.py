@@ -1,4 +1,4 @@
-"""Each report on similar hosts that ours was designed against has a row; the tests that it names are there."""
+"""Each report on similar hosts that ours was designed against has a row; the tests it names are there."""
 
 import re
 from pathlib import Path

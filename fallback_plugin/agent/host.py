@@ -14,12 +14,14 @@ from anyio.abc import TaskStatus
 
 from fallback_plugin.agent.bus import Bus
 from fallback_plugin.agent.dispatch import Cancelled, CancelMode, Dispatcher
+from fallback_plugin.agent.health_reader import HealthReader
 from fallback_plugin.agent.host_calls import AgentCalls
 from fallback_plugin.agent.housekeeping import keep_house
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions
 from fallback_plugin.agent.plugin_events import PluginEvents
 from fallback_plugin.agent.plugin_hooks import PluginHooks
+from fallback_plugin.agent.providers.failure import ModelFailedError
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, PassingEvent, Run, Session, UserPrompt
 from fallback_plugin.agent.recovery import recover
@@ -30,6 +32,9 @@ from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
 from fallback_plugin.errors import AgentError
+from fallback_plugin.fallback.attempt_failure import attempt_failure
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import Settings
 
@@ -52,6 +57,7 @@ class AgentHost:
         bus: who listens to what happens.
         dispatcher: accepts prompts, and runs and cancels them.
         memory: who is told of completed turns.
+        health: which models are left alone, and the switches there were.
         models: the models that may be asked.
         permissions: the questions that wait for a person.
         plugins: the plugin host; load plugins before `run`.
@@ -71,6 +77,7 @@ class AgentHost:
     ) -> None:
         self.directory: Final = place.directory
         self._resumed = resumed
+        self._clock = clock
         self.settings = settings
         self.store: Final = store
         self.bus: Final = Bus(store)
@@ -78,6 +85,7 @@ class AgentHost:
         self.models: Final = Providers(settings.providers, place.environ, default=settings.serve.model)
         self.memory: Final = Remembering(store, self.plugins, clock=clock)
         self.giving_up: Final = GivingUp()
+        self.health: Final = HealthReader(place.environ)
         self._events: Final = PluginEvents(self.plugins)
         hooks = PluginHooks(self.plugins, self._events)
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
@@ -92,6 +100,7 @@ class AgentHost:
             permissions=self.permissions,
             hooks=hooks,
             giving_up=self.giving_up,
+            read_failure=self._read_failure,
             clock=clock,
             new_id=new_id,
         )
@@ -128,6 +137,7 @@ class AgentHost:
         await self.plugins.stop()
         self.bus.close()
         await self.models.aclose()
+        self.health.shut()
 
     async def session(self, session_id: str) -> Session:
         """Look a session up. Raises `AgentError` 404."""
@@ -190,6 +200,10 @@ class AgentHost:
     def toast(self, properties: Json) -> None:
         """Show a note to everybody who looks."""
         self.bus.publish(PassingEvent(session_id=None, type="tui.toast.show", properties=properties))
+
+    def _read_failure(self, model: ModelRef, failure: ModelFailedError) -> Failure:
+        rules = self.settings.fallback.rules
+        return attempt_failure(model, failure.error, failure.ending, self._clock(), rules=rules)
 
     async def _publish(self, kind: str, properties: Json) -> None:
         session_id = str(properties["sessionID"])

@@ -5,12 +5,12 @@ the new model's answer for the first one's. Where the next model is out of the r
 handed on and the turn is replayed.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fallback_plugin.fallback import toasts
-from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.fallback.attempt_failure import attempt_failure
+from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Effect, Record, Why
 from fallback_plugin.fallback.follow import COMPACTION_AGENT
@@ -19,23 +19,14 @@ from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState, Plan, Planned, Unfit
-from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
+from fallback_plugin.hookspecs import ModelAttempt, NextModel
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings import FailureKind
 
 BESIDE: Final = frozenset({"title", "summary"})
 """Agents that work beside a turn, on requests of their own that nobody waits for."""
 
 HIDDEN: Final = BESIDE | {COMPACTION_AGENT}
 """Agents of the host's own; their chain is that of the turn they work for."""
-
-_UNSAID: Final[Mapping[Ending, FailureKind]] = {
-    "empty": "empty_response",
-    "cut": "transport",
-    "silent": "timeout",
-    "broken": "transport",
-}
-"""The kinds of failures that have no words."""
 
 OUT_OF_REACH: Final = "cannot take this request over"
 
@@ -200,11 +191,8 @@ def _in_its_place(attempt: Attempt, request: ModelAttempt) -> ModelRef | None:
 
 def failure_of(request: ModelAttempt, context: Context) -> Failure:
     """Return what a request failed of."""
-    kind = _UNSAID.get(request.ending)
-    if kind is not None:
-        return Failure(kind=kind, evidence=f"request: {request.ending}")
     rules = context.settings.fallback.rules
-    return classify(request.error, context.now, rules=rules, provider=request.model.provider)
+    return attempt_failure(request.model, request.error, request.ending, context.now, rules=rules)
 
 
 def _turn(session: Session, request: ModelAttempt) -> Turn | None:

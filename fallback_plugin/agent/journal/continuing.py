@@ -78,7 +78,7 @@ def _open(
     for given in opening:
         info = {"id": defaults.new_id("msg"), **given.info, "sessionID": session.id}
         message = messages.put(tx.rows, session.id, info, run_id=run.id)
-        publishing.message_updated(tx, info, run.id)
+        publishing.message_updated(tx, message)
         for part in given.parts:
             whole = {"id": defaults.new_id("prt"), **part, "messageID": message.id, "sessionID": session.id}
             parts.put(tx.rows, message.key, whole, is_open=False)

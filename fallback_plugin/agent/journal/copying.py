@@ -23,7 +23,7 @@ def copy_messages(tx: Transaction, rows: Sequence[MessageRow], to: str, *, new_i
         if "parentID" in info:
             info = {**info, "parentID": names.get(info["parentID"], info["parentID"])}
         copied = messages.put(tx.rows, to, info, run_id=None if new_id else row.run_id)
-        publishing.message_updated(tx, info, copied.run_id)
+        publishing.message_updated(tx, copied)
         still_open = {part.body["id"] for part in parts.open_in_message(tx.rows, row.key)}
         for part in parts.of_message(tx.rows, row.key):
             is_open = part["id"] in still_open

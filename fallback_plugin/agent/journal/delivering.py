@@ -28,7 +28,7 @@ def deliver(tx: Transaction, run: Run, defaults: Defaults, *, writer: Run | None
         session = _make_room(tx, session, stored)
     info = user_info(run, session.id, tx.now)
     message = messages.put(tx.rows, session.id, info, run_id=owner)
-    publishing.message_updated(tx, info, owner)
+    publishing.message_updated(tx, message)
     if stored is None:
         for given in prompt.parts:
             part_id = given.get("id") or defaults.new_id("prt")

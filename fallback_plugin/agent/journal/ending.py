@@ -100,8 +100,9 @@ def _close_answer(
 def _put_answer(tx: Transaction, run: Run, outcome: Outcome, info: Json) -> MessageRow:
     if outcome == "interrupted":
         info = {**info, "finish": outcome}
-    publishing.message_updated(tx, info, run.id)
-    return messages.put(tx.rows, run.session_id, info, run_id=run.id)
+    answer = messages.put(tx.rows, run.session_id, info, run_id=run.id)
+    publishing.message_updated(tx, answer)
+    return answer
 
 
 def _shows_error(tx: Transaction, session: Session, answers: list[MessageRow]) -> bool:

@@ -4,7 +4,9 @@ from fallback_plugin.agent.journal.growing import Growth
 from fallback_plugin.agent.journal.shapes import milliseconds, run_info, session_info
 from fallback_plugin.agent.records import Json, PassingEvent, Run, Session
 from fallback_plugin.agent.store import Transaction
+from fallback_plugin.agent.store.cursors import cursor
 from fallback_plugin.agent.store.events import TERMINAL
+from fallback_plugin.agent.store.messages import MessageRow
 
 
 def session_created(tx: Transaction, session: Session) -> None:
@@ -22,10 +24,20 @@ def session_deleted(tx: Transaction, session: Session) -> None:
     _session(tx, "session.deleted", session)
 
 
-def message_updated(tx: Transaction, info: Json, run_id: str | None = None) -> None:
-    """Tell of a new or changed message."""
-    session_id = info["sessionID"]
-    tx.emit("message.updated", {"sessionID": session_id, "info": info}, session_id=session_id, run_id=run_id)
+def message_updated(tx: Transaction, message: MessageRow) -> None:
+    """Tell of a new or changed message.
+
+    ``position`` and ``cursor`` are our own: with them a client knows whether the message belongs into the
+    slice of the session that it holds.
+    """
+    session_id = str(message.info["sessionID"])
+    properties = {
+        "sessionID": session_id,
+        "info": message.info,
+        "position": message.position,
+        "cursor": cursor(session_id, message.position),
+    }
+    tx.emit("message.updated", properties, session_id=session_id, run_id=message.run_id)
 
 
 def message_removed(tx: Transaction, session_id: str, message_id: str, run_id: str | None = None) -> None:

@@ -178,8 +178,7 @@ def _put_message(tx: Transaction, run_id: str, session_id: str, info: Json) -> N
     if messages.find(tx.rows, session_id, str(info["id"])) is not None:
         messages.key_in_run(tx.rows, session_id, str(info["id"]), run_id)
     info = {**info, "sessionID": session_id}
-    messages.put(tx.rows, session_id, info, run_id=run_id)
-    publishing.message_updated(tx, info, run_id)
+    publishing.message_updated(tx, messages.put(tx.rows, session_id, info, run_id=run_id))
 
 
 def _remove_message(tx: Transaction, run_id: str, session_id: str, message_id: str) -> None:

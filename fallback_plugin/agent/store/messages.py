@@ -30,9 +30,16 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A contiguous slice of a session, oldest first; ``next_cursor`` leads to what stands before it."""
+    """A contiguous slice of a session, oldest first.
+
+    Attributes:
+        items: the messages as ``{info, parts}``.
+        positions: where each of them stands.
+        next_cursor: leads on in the direction that was asked for; None at the session's end there.
+    """
 
     items: tuple[Json, ...]
+    positions: tuple[int, ...]
     next_cursor: str | None
     revision: int
 
@@ -61,7 +68,30 @@ def page(rows: Rows, session_id: str, *, limit: int | None = None, before: str |
     has_more = limit is not None and len(found) > limit
     shown = found[:limit][::-1]
     items = _with_parts(rows, session_id, shown)
-    return Page(items, cursor(session_id, shown[0].position) if has_more else None, session.revision)
+    next_cursor = cursor(session_id, shown[0].position) if has_more else None
+    return Page(items, tuple(message.position for message in shown), next_cursor, session.revision)
+
+
+def page_from(rows: Rows, session_id: str, *, limit: int, after: str | None = None) -> Page:
+    """Return the first messages, or those from a cursor on.
+
+    A cursor stands between two messages: what `page` returns before it and this after it are everything.
+
+    Raises:
+        AgentError: 404 if there is no such session, 400 for a cursor that is none.
+    """
+    session = sessions.get(rows, session_id)
+    begin = 0 if after is None else position(after, session_id)
+    found = [
+        _row(row, session_id)
+        for row in rows.execute(
+            f"{_SELECT} AND pos >= ? ORDER BY pos LIMIT ?", (session_id, begin, limit + 1)
+        )
+    ]
+    shown, following = found[:limit], found[limit:]
+    next_cursor = cursor(session_id, following[0].position) if following else None
+    positions = tuple(message.position for message in shown)
+    return Page(_with_parts(rows, session_id, shown), positions, next_cursor, session.revision)
 
 
 def find(rows: Rows, session_id: str, message_id: str) -> MessageRow | None:

@@ -1,4 +1,4 @@
-"""One step's answer, from whichever model gives one: a failed attempt leaves nothing behind."""
+"""One step's answer, from whichever model gives one; of a failed attempt a note stays on it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from fallback_plugin.agent.providers.exchange import ModelRequest
 from fallback_plugin.agent.providers.failure import ModelFailedError
 from fallback_plugin.agent.records import Json
+from fallback_plugin.agent.turns.fallback_note import fallback_note
 from fallback_plugin.agent.turns.request import request_messages
 from fallback_plugin.agent.turns.state import TurnFailedError, TurnServices, TurnState
 from fallback_plugin.agent.turns.step_writer import StepWriter
@@ -50,9 +51,13 @@ async def answer(
             state.writer = None
             if following is None:
                 raise HistoryTooLongError from failure
+            seen = services.read_failure(state.model, failure)
+            note = fallback_note(state.model, failure, seen, following, services.now_ms())
+            state.fallbacks = (*state.fallbacks, note)
             state.model = following
             tried.append(following)
         else:
+            state.fallbacks = ()
             return writer
 
 

@@ -15,6 +15,7 @@ from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Run
 from fallback_plugin.agent.turns.attempts import Attempts
+from fallback_plugin.agent.turns.fallback_note import ReadFailure
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
@@ -50,6 +51,7 @@ class TurnRunner:
         permissions: Permissions,
         hooks: TurnHooks,
         giving_up: GivingUp,
+        read_failure: ReadFailure,
         clock: Clock = time.time,
         new_id: NewId = new_id,
         max_steps: int = MAX_STEPS,
@@ -62,6 +64,7 @@ class TurnRunner:
             tool_calls=ToolCalls(tools, permissions, hooks),
             permissions=permissions,
             hooks=hooks,
+            read_failure=read_failure,
             clock=clock,
             new_id=new_id,
             max_steps=max_steps,

@@ -6,8 +6,9 @@ from typing import Any, Final
 from fallback_plugin.agent.identifiers import NewId
 from fallback_plugin.agent.protocols import TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
-from fallback_plugin.agent.records import Run, Session
+from fallback_plugin.agent.records import Json, Run, Session
 from fallback_plugin.agent.turns.attempts import Asker, Attempts
+from fallback_plugin.agent.turns.fallback_note import ReadFailure
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.agent.turns.messages import assistant_message
@@ -39,6 +40,7 @@ class TurnServices:
     tool_calls: ToolCalls
     permissions: Permissions
     hooks: TurnHooks
+    read_failure: ReadFailure
     clock: Clock
     new_id: NewId
     max_steps: int = MAX_STEPS
@@ -55,6 +57,7 @@ class TurnState:
     Attributes:
         message_id: the person's message that is being answered: the first, or one that steered the turn.
         model: the model the turn is on.
+        fallbacks: the switches since the last answer, for the next one to tell of.
         writer: the step under way; None between two.
     """
 
@@ -64,6 +67,7 @@ class TurnState:
     message_id: str
     agent: str
     model: ModelRef
+    fallbacks: tuple[Json, ...] = ()
     writer: StepWriter | None = None
     steps: int = 0
 
@@ -85,5 +89,8 @@ class TurnState:
 
     def new_writer(self, services: TurnServices) -> StepWriter:
         """Return the writer of a step that begins now; it is the one under way from here."""
-        self.writer = StepWriter(self.journal, self.new_message(services), services.clock, services.new_id)
+        info = self.new_message(services)
+        if self.fallbacks:
+            info["fallbacks"] = list(self.fallbacks)
+        self.writer = StepWriter(self.journal, info, services.clock, services.new_id)
         return self.writer

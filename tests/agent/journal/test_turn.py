@@ -72,6 +72,7 @@ async def test_b07_text_is_written_soon_after_it_came(host: Host, timers: Timers
         "partID": "prt_t",
         "field": "text",
         "delta": "Hello you",
+        "end": 9,
     }
     assert texts(await host.history(run.session_id))[-1] == ("assistant", "Hello you")
 

@@ -29,6 +29,10 @@ async def page(host: Host, session_id: str, limit: int | None = 3, before: str |
     return await host.store.read(lambda rows: messages.page(rows, session_id, limit=limit, before=before))
 
 
+async def page_from(host: Host, session_id: str, limit: int = 3, after: str | None = None) -> Page:
+    return await host.store.read(lambda rows: messages.page_from(rows, session_id, limit=limit, after=after))
+
+
 def ids(found: Page) -> list[str]:
     return [item["info"]["id"] for item in found.items]
 
@@ -42,6 +46,29 @@ async def test_pages_lead_from_the_end_to_the_start(host: Host, session_id: str)
 
     assert found == [["m4", "m5", "m6"], ["m1", "m2", "m3"], ["m0"]]
     assert before is None
+
+
+async def test_pages_lead_from_the_start_to_the_end(host: Host, session_id: str) -> None:
+    found, after = [], None
+    for _ in range(3):
+        one = await page_from(host, session_id, after=after)
+        found.append(ids(one))
+        after = one.next_cursor
+
+    assert found == [["m0", "m1", "m2"], ["m3", "m4", "m5"], ["m6"]]
+    assert after is None
+
+
+async def test_what_comes_before_a_cursor_and_what_comes_after_it_are_everything(
+    host: Host, session_id: str
+) -> None:
+    one = await page_from(host, session_id, limit=4)
+
+    before = await page(host, session_id, limit=None, before=one.next_cursor)
+    after = await page_from(host, session_id, limit=9, after=one.next_cursor)
+
+    assert [*ids(before), *ids(after)] == [f"m{n}" for n in range(7)]
+    assert (*before.positions, *after.positions) == tuple(range(7))
 
 
 async def test_without_a_limit_it_is_all_of_them(host: Host, session_id: str) -> None:

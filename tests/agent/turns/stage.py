@@ -16,6 +16,7 @@ from fallback_plugin.agent.turns.hooks import CompletedTurn, NoHooks
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
+from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.hookspecs import ModelAttempt, NextModel
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import PermissionSettings, ProviderSettings
@@ -79,6 +80,7 @@ class Stage:
             permissions=self.permissions,
             hooks=hooks,
             giving_up=self.giving_up,
+            read_failure=lambda model, failure: attempt_failure(model, failure.error, failure.ending, 0.0),
             **more,
         )
         self.session = self.store.new_session()

@@ -197,6 +197,33 @@ async def test_the_chain_goes_on_until_someone_answers(provider: ScriptedProvide
     assert hooks.failures[1].tried == (FIRST, SECOND)
 
 
+async def test_an_answer_tells_which_models_failed_before_it(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    hooks = Hooks(SECOND, THIRD)
+    provider.script("first", status(429, "Slow down.", {"retry-after": "7"}))
+    provider.script("second", stream())
+    provider.script("third", tool_call("bash", {"command": "true"}), stream("Third."))
+    async with stage(provider, tmp_path, hooks=hooks, clock=lambda: 100.0) as on:
+        await on.run("hi")
+
+        first, last = on.store.answers(on.session)
+    limited, silent = first["info"]["fallbacks"]
+    assert limited == {
+        "failed": {"providerID": "scripted", "modelID": "first"},
+        "next": {"providerID": "scripted", "modelID": "second"},
+        "kind": "rate_limit",
+        "status": 429,
+        "resets": 107_000,
+        "message": limited["message"],
+        "time": 100_000,
+    }
+    assert "Slow down." in limited["message"]
+    assert (silent["kind"], silent["next"]["modelID"]) == ("empty_response", "third")
+    assert "completed" in first["info"]["time"]
+    assert "fallbacks" not in last["info"]
+
+
 async def test_a_failure_after_a_tool_keeps_its_result(provider: ScriptedProvider, tmp_path: Path) -> None:
     hooks = Hooks(SECOND)
     command = {"command": "echo ran >> log.txt"}

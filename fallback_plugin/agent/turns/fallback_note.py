@@ -1,0 +1,39 @@
+"""What an answer says of the models that failed before it: kept with it, for whoever looks later."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from fallback_plugin.agent.providers.failure import ModelFailedError
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.model_ref import ModelRef
+
+ReadFailure: TypeAlias = Callable[[ModelRef, ModelFailedError], Failure]
+"""Tells what a model's failure was."""
+
+LONGEST_MESSAGE: Final = 500
+
+
+def fallback_note(
+    failed: ModelRef, error: ModelFailedError, failure: Failure, following: ModelRef, now_ms: int
+) -> dict[str, Any]:
+    """Return one switch: ``{failed, next, kind, status, resets, message, time}``, without what is not known.
+
+    ``resets`` is when the provider said that the model may be asked again. What its error says stands in
+    ``message``, cut.
+    """
+    wait_s = failure.retry_after_s
+    note = {
+        "failed": _written(failed),
+        "next": _written(following),
+        "kind": failure.kind,
+        "status": failure.http_status,
+        "resets": None if wait_s is None else now_ms + round(wait_s * 1000),
+        "message": error.error.message[:LONGEST_MESSAGE] or None,
+        "time": now_ms,
+    }
+    return {name: value for name, value in note.items() if value is not None}
+
+
+def _written(model: ModelRef) -> dict[str, str]:
+    named = {"providerID": model.provider, "modelID": model.model}
+    return {**named, "variant": model.variant} if model.variant else named

@@ -1,0 +1,28 @@
+"""What a request to a model failed of, whether its provider found words for it or not."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fallback_plugin.events import HostError
+from fallback_plugin.fallback.classify import Failure, classify
+from fallback_plugin.hookspecs import Ending
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FailureKind, Rule
+
+_UNSAID: Final[Mapping[Ending, FailureKind]] = {
+    "empty": "empty_response",
+    "cut": "transport",
+    "silent": "timeout",
+    "broken": "transport",
+}
+"""The kinds of failures that have no words."""
+
+
+def attempt_failure(
+    model: ModelRef, error: HostError, ending: Ending, now: float, *, rules: Iterable[Rule] = ()
+) -> Failure:
+    """Return the failure of a request to ``model`` that ended so; ``rules`` are the user's own."""
+    kind = _UNSAID.get(ending)
+    if kind is not None:
+        return Failure(kind=kind, evidence=f"request: {ending}")
+    return classify(error, now, rules=rules, provider=model.provider)
