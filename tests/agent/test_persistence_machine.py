@@ -114,12 +114,10 @@ class Persistence(RuleBasedStateMachine):
             self.accept(number)
         if (known := self.waiting(number)) is None:
             return
-        try:
-            run = self.do(self._host.runs.activate(known.run))
-        except AgentError:
-            assert self.active(number) is not None
-            return
-        assert self.active(number) is None
+        unended = self.active(number)
+        run = self.do(self._host.runs.activate(known.run))
+        if unended is not None:
+            unended.state = "interrupted"
         known.run, known.state = run, "active"
         known.turn = self.do(begun_turn(self._host, run))
 
