@@ -10,7 +10,9 @@ RUNS: Final = "tests/opencode/real/test_run.py"
 BROWSER: Final = "tests/browser/"
 """A browser takes the processor to itself: two of them at once would wait for each other."""
 
-REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/", "tests/agent/real/")
+OWN_HOST: Final = "tests/agent/real/"
+
+REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/")
 
 
 class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
@@ -22,7 +24,7 @@ class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base witho
 
     def _split_scope(self, nodeid: str) -> str:
         # Scopes are handed out largest first; every other test is a scope of its own.
-        for alone in (RUNS, BROWSER):
+        for alone in (RUNS, BROWSER, OWN_HOST):
             if nodeid.startswith(alone):
                 return alone
         return REAL_HOST_FOLDERS[0] if nodeid.startswith(REAL_HOST_FOLDERS) else nodeid
