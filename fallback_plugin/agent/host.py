@@ -27,6 +27,7 @@ from fallback_plugin.agent.records import Json, PassingEvent, Run, Session, User
 from fallback_plugin.agent.recovery import recover
 from fallback_plugin.agent.remembering import Remembering
 from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
+from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
@@ -160,6 +161,15 @@ class AgentHost:
         accepted = await self.dispatcher.accept(session_id, prompt)
         await self.dispatcher.wait(accepted.run.id)
         return await self.store.read(lambda rows: _last_message(rows, accepted.run.id))
+
+    async def summarize(self, session_id: str, model: ModelRef | None) -> Run:
+        """Shorten a session's history in its turn; it goes on under another id. Return the run that did."""
+        if not await self.history(session_id):
+            raise AgentError(f"{session_id}: there is nothing to summarise yet")
+        asked = UserPrompt(parts=(compaction.request(),), model=model)
+        accepted = await self.dispatcher.accept(session_id, asked)
+        await self.dispatcher.wait(accepted.run.id)
+        return await self.run_of(accepted.run.id)
 
     async def stop_session(self, session_id: str, mode: CancelMode = "all") -> Cancelled:
         """Stop what runs in a session, wait until it has ended, and say what was hit."""

@@ -105,7 +105,7 @@ class TurnJournal(Protocol):
 
         The new session, ``session_id``, begins with ``opening``: ``{info, parts}`` that name it already. The
         run keeps its id, its sequence and its token; later calls write to the new session. Returns the run
-        as it stands then: its session, and the last of the opening's messages, a person's, for its message.
+        as it stands then: its session, and the last of the person's messages in the opening for its message.
         """
         ...
 

@@ -8,11 +8,14 @@ from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.dispatch import CancelMode
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.bodies import body_of, optional, user_prompt
+from fallback_plugin.agent.http.bodies import body_of, optional, required, user_prompt
 from fallback_plugin.agent.http.call import Call
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.journal.shapes import run_info
 from fallback_plugin.agent.records import UserPrompt
+from fallback_plugin.errors import AgentError
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.wire.fields import optional_object, text
 
 PROMPT = {
     "parts": "array!",
@@ -48,6 +51,13 @@ class RunCalls:
                 status=204,
             ),
             Call("POST", f"{one}/message", self.answer, "Hand a prompt in and wait for its answer", PROMPT),
+            Call(
+                "POST",
+                f"{one}/summarize",
+                self.summarize,
+                "Shorten a session's history; it goes on under the id that session.compacted tells",
+                {"providerID": "string", "modelID": "string", "auto": "boolean"},
+            ),
             Call("POST", f"{one}/abort", self.abort, "Stop everything in a session"),
             Call(
                 "POST",
@@ -76,6 +86,17 @@ class RunCalls:
         """Answer ``POST /session/{sessionID}/message``; the run goes on if the client does not wait."""
         prompt = await self._prompt(request)
         return JSONResponse(await self._host.answer(request.path_params["sessionID"], prompt))
+
+    async def summarize(self, request: Request) -> Response:
+        """Answer ``POST /session/{sessionID}/summarize`` once that is done."""
+        body = await body_of(request)
+        named = {key: required(body, key, str) for key in ("providerID", "modelID")} if body else {}
+        model = ModelRef(named["providerID"], named["modelID"]) if named else None
+        run = await self._host.summarize(request.path_params["sessionID"], model)
+        if run.outcome == "failed":
+            reason = optional_object(run.error or {}, "data") or {}
+            raise AgentError(f"no model gave a summary: {text(reason, 'message')}", status=502)
+        return JSONResponse(run.outcome == "completed")
 
     async def abort(self, request: Request) -> Response:
         """Answer ``POST /session/{sessionID}/abort``; an idle session, or none, is no error to OpenCode."""

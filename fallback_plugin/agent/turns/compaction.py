@@ -25,6 +25,16 @@ INSTRUCTION: Final = (
 )
 
 
+def request(*, auto: bool = False) -> dict[str, Any]:
+    """Return the part that asks for a summary, as OpenCode's prompts and messages have it."""
+    return {"type": "compaction", "auto": auto}
+
+
+def is_request(parts: Sequence[Json]) -> bool:
+    """Tell whether a message asks for nothing but a summary."""
+    return bool(parts) and all(part.get("type") == "compaction" for part in parts)
+
+
 def nearly_full(used: int, window: int | None) -> bool:
     """Tell whether a context is to be shortened before the next request; never if its size is not known."""
     if not window:
@@ -63,17 +73,18 @@ def opening(
 ) -> list[dict[str, Any]]:
     """Return the first messages of the session that goes on: the summary, and the person's message anew.
 
-    ``answer`` is the ``info`` of the answer under way, whose agent and model the summary is given; ``asked``
-    the person's message, ``{info, parts}``.
+    A message that asked for nothing but the summary is answered by it. ``answer`` is the ``info`` of the
+    answer under way, whose agent and model the summary is given; ``asked`` the person's message, ``{info,
+    parts}``.
     """
     begun, summed_up, again = (new_id("msg") for _ in range(3))
     person = asked["info"]
-    cut = {"type": "compaction", "auto": True}
     said = {"type": "text", "text": summary, "time": {"start": now_ms, "end": now_ms}}
-    return [
+    is_answered = is_request(asked["parts"])
+    shortened = [
         {
             "info": _placed({**person, "time": {"created": now_ms}}, begun, session_id),
-            "parts": [_part(cut, begun, session_id, new_id)],
+            "parts": [_part(request(auto=not is_answered), begun, session_id, new_id)],
         },
         {
             "info": _placed(
@@ -91,11 +102,12 @@ def opening(
             ),
             "parts": [_part(said, summed_up, session_id, new_id)],
         },
-        {
-            "info": _placed({**person, "time": {"created": now_ms}}, again, session_id),
-            "parts": [_part(part, again, session_id, new_id) for part in asked["parts"]],
-        },
     ]
+    if not is_answered:
+        info = _placed({**person, "time": {"created": now_ms}}, again, session_id)
+        parts = [_part(part, again, session_id, new_id) for part in asked["parts"]]
+        shortened.append({"info": info, "parts": parts})
+    return shortened
 
 
 def _placed(info: Json, message_id: str, session_id: str) -> dict[str, Any]:

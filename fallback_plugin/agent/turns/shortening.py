@@ -60,7 +60,7 @@ class Shortening:
         )
         state.run = await state.journal.continue_in(session_id, begun)
         services.permissions.carry_over(state.session.id, session_id)
-        state.message_id = begun[-1]["info"]["id"]
+        state.message_id = state.run.message_id
         state.session = replace(state.session, id=session_id, continues=state.session.id)
 
     async def _summary(self, history: Sequence[Json]) -> str:

@@ -8,6 +8,7 @@ from anyio import CancelScope
 from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Outcome, Run, Session
+from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.answering import HistoryTooLongError, answer
 from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.loop_guard import MAX_REPEATS, LoopGuard
@@ -58,6 +59,9 @@ class Turn:
     async def go(self) -> None:
         """Take step after step until nothing is asked for any more, and write the end down."""
         try:
+            if compaction.is_request(self._state.run.prompt.parts):
+                await self._summarise()
+                return
             while not await self._step():
                 pass
         except TurnFailedError as failure:
@@ -67,6 +71,12 @@ class Turn:
         """End the turn as stopped by the person: what is open is closed, what was said stays."""
         if not self._ended:
             await self._break_off("cancelled", ABORTED)
+
+    async def _summarise(self) -> None:
+        """Do nothing but shorten the history, as the person has asked."""
+        state = self._state
+        await self._shortening.shorten(await self._services.sessions.history(state.session.id))
+        await self._finish(None, "completed")
 
     async def _step(self) -> bool:
         """Take a step; True if it was the last."""
@@ -125,7 +135,7 @@ class Turn:
         writer = self._state.writer or self._state.new_writer(self._services)
         await self._finish(await writer.break_off(error), outcome, error)
 
-    async def _finish(self, info: Json, outcome: Outcome, error: Json | None = None) -> None:
+    async def _finish(self, info: Json | None, outcome: Outcome, error: Json | None = None) -> None:
         services, state = self._services, self._state
         with CancelScope(shield=True):
             await state.journal.finish(info, outcome, error)

@@ -234,6 +234,36 @@ def test_a_repeated_request_is_the_same_run(home: AgentHome, provider: ScriptedP
         assert len(provider.requests("answers", session=session)) == 2
 
 
+def test_a_session_that_is_summarised_goes_on_under_another_id(
+    home: AgentHome, provider: ScriptedProvider
+) -> None:
+    with AgentServer(home) as server:
+        session = server.create_session()
+        empty = post(server, f"/session/{session}/summarize")
+        begin(server, session, "answers")
+        ended(server, 0)
+        position = server.events.position
+
+        done = post(server, f"/session/{session}/summarize", {"providerID": "fake", "modelID": "answers"})
+
+        compacted = server.events.wait_for(lambda event: event["type"] == "session.compacted", since=position)
+        continued = compacted["properties"]["continuedBy"]
+        position = server.events.position
+        server.prompt(session, "And now?", "fake/answers")
+        assert ended(server, position)["sessionID"] == continued
+        assert empty.status_code == 400
+        assert done.json() is True
+        assert texts(server, continued) == ["", "The answer.", "And now?", "The answer."]
+        assert texts(server, session)[:2] == ["Who answers?", "The answer."]
+        assert [each["id"] for each in get(server, "/session")] == [continued]
+        request = provider.requests("answers", session=continued)[-1]
+        _, sent = request.body["messages"]
+        assert sent["role"] == "user"  # the summary, and what is asked now
+        assert "The answer." in str(sent["content"])
+        assert "And now?" in str(sent["content"])
+        assert "Who answers?" not in str(sent["content"])
+
+
 def test_report_E22_a_host_that_works_for_long_holds_no_more_than_at_first(home: AgentHome) -> None:
     def work(server: AgentServer, times: int) -> int:
         for _ in range(times):
