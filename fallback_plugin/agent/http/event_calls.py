@@ -26,6 +26,7 @@ class EventCalls:
     def __init__(self, host: AgentHost) -> None:
         self._host = host
         self._frames = Frames()
+        self._global_frames = Frames(str(host.directory))
 
     @property
     def calls(self) -> Sequence[Call]:
@@ -38,25 +39,32 @@ class EventCalls:
                 "Listen to everything; Last-Event-ID, or after, goes on where a client left off",
                 query={"after": "integer"},
             ),
+            Call("GET", "/global/event", self.stream_all, "The same, each event with its project folder"),
         )
 
     async def stream(self, request: Request) -> Response:
         """Answer ``GET /event``."""
+        return self._stream(request, self._frames)
+
+    async def stream_all(self, request: Request) -> Response:
+        """Answer ``GET /global/event``; one host serves one folder."""
+        return self._stream(request, self._global_frames)
+
+    def _stream(self, request: Request, frames: Frames) -> Response:
         if self._host.bus.listeners >= MOST_LISTENERS:
             raise BadRequestError(f"{MOST_LISTENERS} clients listen already: close some", status=503)
-        frames = self._listen(_last_event(request))
-        return EventStream(frames, self._frames.special("server.heartbeat"))
+        return EventStream(self._listen(_last_event(request), frames), frames.special("server.heartbeat"))
 
-    async def _listen(self, after: int | None) -> AsyncGenerator[bytes]:
+    async def _listen(self, after: int | None, frames: Frames) -> AsyncGenerator[bytes]:
         with closing(self._host.bus.subscribe(after=after)) as events:
-            yield self._frames.special("server.connected")
+            yield frames.special("server.connected")
             async for event in events:
-                piece = bytearray(self._frames.of(event))
+                piece = bytearray(frames.of(event))
                 await (
                     checkpoint()
                 )  # a piece costs more than what is in it: what comes at once goes out at once
                 while len(piece) < LARGEST_PIECE and (following := events.ready()) is not None:
-                    piece += self._frames.of(following)
+                    piece += frames.of(following)
                 yield bytes(piece)
 
 

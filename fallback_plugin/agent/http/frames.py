@@ -12,9 +12,13 @@ KEPT: Final = 1024
 
 
 class Frames:
-    """Writes events the way OpenCode does, with their place in the log as ``id``."""
+    """Writes events the way OpenCode does, with their place in the log as ``id``.
 
-    def __init__(self) -> None:
+    ``directory`` makes them those of a stream over all folders, which says whose each event is.
+    """
+
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory = directory
         self._written: OrderedDict[int, tuple[HostEvent, bytes]] = OrderedDict()
         self._passing = count(1)
 
@@ -32,18 +36,19 @@ class Frames:
 
     def special(self, kind: str) -> bytes:
         """Return the frame of an event about the stream itself: ``server.connected``."""
-        return _frame(self._passing_id(), kind, {})
+        return self._frame(self._passing_id(), kind, {})
 
     def _write(self, event: HostEvent) -> bytes:
         if isinstance(event, StoredEvent):
-            frame = _frame(f"evt_{event.sequence}", event.type, event.properties)
+            frame = self._frame(f"evt_{event.sequence}", event.type, event.properties)
             return b"id: %d\n" % event.sequence + frame
-        return _frame(self._passing_id(), event.type, event.properties)
+        return self._frame(self._passing_id(), event.type, event.properties)
 
     def _passing_id(self) -> str:
         return f"evt_p{next(self._passing)}"
 
-
-def _frame(event_id: str, kind: str, properties: Json) -> bytes:
-    body = {"id": event_id, "type": kind, "properties": properties}
-    return b"data: " + dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    def _frame(self, event_id: str, kind: str, properties: Json) -> bytes:
+        body: Json = {"id": event_id, "type": kind, "properties": properties}
+        if self._directory is not None:
+            body = {"directory": self._directory, "project": "global", "payload": body}
+        return b"data: " + dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"

@@ -1,12 +1,14 @@
 """What our client of OpenCode relies on, shown on the real OpenCode and on our own host."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import httpx2
 import pytest
 
+from fallback_plugin.attach.all_folders import of_folder
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import AssistantMessage, StoredMessage, UserMessage
 from fallback_plugin.model_ref import ModelRef
@@ -259,6 +261,29 @@ async def test_a_toast_reaches_who_listens(client: OpenCodeHttpClient, server: S
     toast = server.events.wait_for_toast(since=position)
 
     assert toast == {"title": "T", "message": "hello", "variant": "warning", "duration": 5000}
+
+
+async def test_all_folders_are_heard_in_one_stream(client: OpenCodeHttpClient, server: Server) -> None:
+    async with (
+        httpx2.AsyncClient(base_url=server.url, auth=("opencode", PASSWORD), timeout=20) as http,
+        http.stream("GET", "/global/event") as response,
+    ):
+        heard = (json.loads(line[5:]) async for line in response.aiter_lines() if line.startswith("data:"))
+        assert (await anext(heard))["payload"]["type"] == "server.connected"
+        await client.toast(Toast(title="T", message="hello", variant="warning"))
+
+        found = [of_folder(raw) async for raw in _until_a_toast(heard)][-1]
+
+    assert found is not None
+    assert found.directory == str(server.home.directory)
+    assert found.raw["properties"]["message"] == "hello"
+
+
+async def _until_a_toast(heard: AsyncIterator[Raw]) -> AsyncIterator[Raw]:
+    async for raw in heard:
+        yield raw
+        if raw["payload"]["type"] == "tui.toast.show":
+            return
 
 
 async def test_history_is_read_in_pages_from_its_end(client: OpenCodeHttpClient, server: Server) -> None:
