@@ -21,6 +21,9 @@ model = "fake/answers"
 
 [fallback]
 fallback_models = ["spare/second", "spare/third"]
+
+[agents.plan]
+fallback_models = ["fake/fails", "spare/second"]
 """
 
 MODELS: Final = {"fake": ["answers", "waits", "fails"], "spare": ["second", "third"]}
@@ -38,8 +41,9 @@ def chromium() -> str:
     return found or missing("chromium is not installed: the page needs a browser")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
+    # This thread's event loop is the driver's meanwhile: tests with one of their own are in other modules.
     with sync_playwright() as driver:
         # Its sandbox needs rights that a container does not give; it visits nothing but our own page.
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -64,7 +68,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider)
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     with browser.new_context(viewport={"width": 1100, "height": 800}) as context:
-        yield context.new_page()
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        yield page
 
 
 @pytest.fixture

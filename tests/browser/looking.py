@@ -23,7 +23,7 @@ class Look:
         """Go to a session, or to the list of them."""
         self.page.goto(f"{self.url}/#/session/{session}" if session else f"{self.url}/")
         if session is not None:
-            self.page.locator(".messages[aria-busy=false]").wait_for()
+            self.page.locator(".messages[aria-busy=false]").wait_for(state="attached")
 
     def switch_to(self, session: str) -> None:
         """Choose another session from the list."""

@@ -10,7 +10,7 @@ from tests.loopback.host_server import HostServer
 from tests.loopback.provider import ScriptedProvider
 
 KEPT: Final = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-COMMAND: Final = (sys.executable, "-m", "fallback_plugin", "serve", "--port", "0")
+COMMAND: Final = (sys.executable, "-m", "fallback_plugin", "serve")
 
 
 class AgentHome:
@@ -48,5 +48,6 @@ class AgentHome:
 class AgentServer(HostServer[AgentHome]):
     """Run ``fallback-plugin serve``; a second one in the same home takes its sessions over."""
 
-    def __init__(self, home: AgentHome, *, password: str | None = None) -> None:
-        super().__init__((*COMMAND, "--data-dir", home.data), home, password=password)
+    def __init__(self, home: AgentHome, *, password: str | None = None, port: int = 0) -> None:
+        command = (*COMMAND, "--port", str(port), "--data-dir", home.data)
+        super().__init__(command, home, password=password)

@@ -36,14 +36,14 @@ export class Chat {
       restore: (run) => this.#takeOut(run),
       stopCurrent: () => this.stop('current'),
     });
-    this.start = button('Start', () => this.transcript.toStart(), { kind: 'pill', title: 'Go to the first message' });
-    this.latest = button('Latest', () => this.transcript.toEnd(), { kind: 'pill', title: 'Go to the last message' });
+    this.start = button('Start', () => this.transcript.toStart(), { kind: 'small', title: 'Go to the first message (Alt+Home)' });
+    this.latest = button('Latest', () => this.transcript.toEnd(), { kind: 'pill', title: 'Go to the last message (Alt+End)' });
     this.reverted = element('div.reverted', { role: 'status', hidden: true });
     this.element = element(
       'section.chat',
       { 'aria-label': 'Conversation' },
       this.transcript.element,
-      element('div.jumps', {}, this.start, this.latest),
+      element('div.jumps', {}, this.latest),
       element('div.dock', {}, this.questions.element, this.reverted, this.waiting.element, this.composer.element),
     );
     state.addEventListener('change', () => this.show());
@@ -69,8 +69,15 @@ export class Chat {
   }
 
   close() {
+    if (this.#id === null) return;
     this.#id = null;
     this.transcript.pager.close();
+  }
+
+  /** Read again what could not be read while the host was away. */
+  reconnected() {
+    const { pager } = this.transcript;
+    if (this.#id !== null && (pager.error || !pager.isCurrent)) pager.reload();
   }
 
   /** Take an event in. */

@@ -30,7 +30,12 @@ export class Composer {
       icon('send'),
       element('span', {}, 'Send'),
     );
-    this.steer = button('Send into this answer', () => this.submit('steer'), { kind: 'quiet', hidden: true });
+    this.steer = button('Join this answer', () => this.submit('steer'), {
+      kind: 'quiet',
+      hidden: true,
+      title: 'Send it into the answer under way (Ctrl+Enter)',
+      'aria-keyshortcuts': 'Control+Enter',
+    });
     this.stop = element(
       'button.button.stop',
       { type: 'button', hidden: true, 'aria-keyshortcuts': 'Escape', onclick: () => told.stop('all') },
@@ -55,6 +60,12 @@ export class Composer {
     this.#attempt = null;
     this.choice.open(session);
     this.#put(drafts.get(session.id));
+  }
+
+  /** Take the height that the draft needs; a box that is not on the page yet has none. */
+  fit() {
+    this.input.style.height = 'auto';
+    if (this.input.scrollHeight) this.input.style.height = `${this.input.scrollHeight}px`;
   }
 
   /** Show whether the session is busy. */
@@ -114,14 +125,14 @@ export class Composer {
   }
 
   #typed() {
-    this.#fit();
+    this.fit();
     this.#label();
     drafts.set(this.#session, this.input.value);
   }
 
   #put(text) {
     this.input.value = text;
-    this.#fit();
+    this.fit();
     this.#label();
   }
 
@@ -129,19 +140,12 @@ export class Composer {
     const isEmpty = !this.input.value.trim();
     this.send.lastElementChild.textContent = this.#isBusy ? 'Queue' : 'Send';
     this.steer.hidden = !this.#isBusy || isEmpty;
-    this.hint.textContent = this.#isBusy
-      ? 'Enter queues, Ctrl+Enter joins this answer, Esc stops'
-      : 'Enter sends, Shift+Enter begins a line';
+    this.hint.textContent = this.#isBusy ? 'Esc stops' : 'Shift+Enter begins a line';
   }
 
   #pressed(event) {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.submit(event.ctrlKey || event.metaKey ? 'steer' : 'queue');
-  }
-
-  #fit() {
-    this.input.style.height = 'auto';
-    this.input.style.height = `${this.input.scrollHeight}px`;
   }
 }

@@ -11,12 +11,17 @@ export function fallbackMarks(info) {
       {},
       icon('switch'),
       element('span.model', {}, modelName(fallback.failed)),
-      element('span.why', {}, failureWords(fallback.kind, fallback.status)),
+      element('span.why', {}, why(fallback)),
       element('span.arrow', { 'aria-label': 'so the next model answered:' }, '→'),
       element('span.model', {}, modelName(fallback.next)),
     );
     return element('details.fallback', { data: { kind: fallback.kind } }, summary, facts(fallback));
   });
+}
+
+function why({ kind, status, resets }) {
+  const words = failureWords(kind, status);
+  return resets ? `${words}, until ${clock(resets)}` : words;
 }
 
 function facts(fallback) {

@@ -37,7 +37,11 @@ function show() {
   if (session) chat.open(session);
   else chat.close();
   health.setShown(place === 'health');
-  if (byId('view').firstElementChild !== shown) byId('view').replaceChildren(shown);
+  if (byId('view').firstElementChild !== shown) {
+    byId('view').replaceChildren(shown);
+    byId('tools').replaceChildren(...(session ? [chat.start] : []));
+    chat.composer.fit();
+  }
   const title = place === 'health' ? 'Health' : (session?.title ?? 'Sessions');
   byId('title').textContent = title;
   document.title = session && state.isBusy(session.id) ? `Working: ${title}` : title;
@@ -66,6 +70,7 @@ function connectionChanged(connection, again) {
   if (connection === 'live') {
     readAll();
     if (again) health.refresh();
+    if (again) chat.reconnected();
   }
 }
 
@@ -92,6 +97,7 @@ const shortcuts = listenForShortcuts({
 addEventListener('hashchange', navigated);
 state.addEventListener('change', show);
 byId('new-session').addEventListener('click', () => sessions.begin());
+byId('skip').addEventListener('click', () => (chat.id === null ? byId('view') : chat.composer.input).focus());
 byId('help').addEventListener('click', () => showShortcuts(shortcuts));
 show();
 stream.run();

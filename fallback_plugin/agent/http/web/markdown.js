@@ -3,7 +3,13 @@
 import { Marked } from './vendor/marked/marked.esm.js';
 import DOMPurify from './vendor/dompurify/purify.es.mjs';
 
-const marked = new Marked({ gfm: true, breaks: false, async: false });
+// Tags in a text are shown as they were written, but for a few that only say how words look.
+const WORDS_ONLY = /^<\/?(b|br|del|em|i|s|strong|sub|sup)\s*\/?>$/i;
+const marked = new Marked({
+  gfm: true,
+  async: false,
+  renderer: { html: ({ text }) => (WORDS_ONLY.test(text.trim()) ? text : escaped(text)) },
+});
 
 const ALLOWED = {
   ALLOWED_TAGS: [
@@ -32,6 +38,10 @@ export function rendered(text) {
   for (const block of fragment.querySelectorAll('pre')) dressBlock(block);
   for (const table of fragment.querySelectorAll('table')) wrapTable(table);
   return fragment;
+}
+
+function escaped(text) {
+  return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
 function mendLink(link) {

@@ -4,6 +4,7 @@ import { element } from './dom.js';
 
 export class ModelChoice {
   #state;
+  #id = null;
 
   constructor(state) {
     this.#state = state;
@@ -16,6 +17,7 @@ export class ModelChoice {
 
   /** Offer what fits a session; a choice made for another one does not stay. */
   open(session) {
+    this.#id = session.id;
     this.model.value = '';
     this.agent.value = session.agent ?? '';
     this.#fill();
@@ -23,8 +25,10 @@ export class ModelChoice {
 
   #fill() {
     const { providers, agents, defaultModel } = this.#state;
+    const last = this.#state.sessions.get(this.#id)?.model;
+    const unsaid = last ? `As before (${last.providerID}/${last.id})` : `Default (${defaultModel ?? 'none is set'})`;
     const models = providers.flatMap(({ id, models: its }) => Object.keys(its).map((name) => `${id}/${name}`));
-    options(this.model, [['', defaultModel ? `Default (${defaultModel})` : 'Default model'], ...models.map(same)]);
+    options(this.model, [['', unsaid], ...models.map(same)]);
     options(this.agent, agents.map(({ name }) => same(name)));
     this.agent.hidden = agents.length < 2;
     this.model.hidden = models.length === 0;

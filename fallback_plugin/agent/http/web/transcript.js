@@ -1,7 +1,7 @@
 /** The messages of a session on the screen: what the pager holds, and more of it as a person scrolls. */
 
 import { messagePage } from './api.js';
-import { element } from './dom.js';
+import { button, element } from './dom.js';
 import { visible } from './history-window.js';
 import { HistoryPager } from './history.js';
 import { MessageView } from './message.js';
@@ -14,7 +14,8 @@ export class Transcript {
   #views = new Map();
   #shown = new Map();
   #list = element('div.messages', { role: 'feed', 'aria-label': 'Conversation' });
-  #top = element('p.edge', { role: 'status' });
+  #edge = element('span', { role: 'status' });
+  #retry = button('Try again', () => this.pager.reload(), { kind: 'small', hidden: true });
   #empty = element('p.empty', {}, 'Nothing has been said here yet.');
   #frame = 0;
   #actions;
@@ -28,7 +29,9 @@ export class Transcript {
     this.#actions = actions;
     this.#told = told;
     this.element = element('div.transcript', { tabindex: 0, role: 'region', 'aria-label': 'Messages' });
-    this.element.append(element('div.column', {}, this.#top, this.#list, this.#empty));
+    this.element.append(
+      element('div.column', {}, element('p.edge', {}, this.#edge, this.#retry), this.#list, this.#empty),
+    );
     this.viewport = new Viewport(this.element, this.#list, {
       near: (edge) => this.#extend(edge),
       moved: () => this.#told(this),
@@ -43,7 +46,7 @@ export class Transcript {
 
   /** Show the end of a session. */
   async open(session) {
-    this.viewport.toEnd();
+    this.viewport.follow();
     this.#clear();
     await this.pager.open(session.id, { revertedTo: session.revert?.messageID ?? null });
   }
@@ -71,8 +74,8 @@ export class Transcript {
 
   async toEnd() {
     await this.pager.jumpToLatest();
+    this.viewport.follow();
     this.#draw();
-    this.viewport.toEnd();
     this.#told(this);
   }
 
@@ -94,11 +97,12 @@ export class Transcript {
     this.#frame = 0;
     this.viewport.hold(() => this.#reconcile(this.messages));
     const { window, isCurrent, underWay, error } = this.pager;
-    this.#top.textContent = error ? `Not loaded: ${error.message}` : edgeWords(window, underWay);
+    const words = error ? `Not loaded: ${error.message} ` : edgeWords(window, underWay);
+    if (this.#edge.textContent !== words) this.#edge.textContent = words;
+    this.#retry.hidden = error === null;
     this.#empty.hidden = !isCurrent || this.#list.childElementCount > 0;
     this.#list.setAttribute('aria-busy', String(underWay !== null));
-    const near = this.viewport.near();
-    if (near.top && !this.viewport.follows) this.#extend('top');
+    if (error === null && this.viewport.near().top && !this.viewport.follows) this.#extend('top');
   }
 
   #reconcile(messages) {
@@ -134,7 +138,7 @@ export class Transcript {
 
   #extend(edge) {
     const { pager } = this;
-    if (pager.underWay !== null || !pager.isCurrent || pager.error) return;
+    if (pager.underWay !== null || !pager.isCurrent) return;
     if (edge === 'top' && pager.window.older !== null) pager.loadOlder();
     if (edge === 'bottom' && pager.window.newer !== null) pager.loadNewer();
   }

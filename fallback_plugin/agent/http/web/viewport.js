@@ -43,10 +43,9 @@ export class Viewport {
     this.settle();
   }
 
-  /** Go to the end and stay there. */
-  toEnd() {
+  /** Keep the end in sight from the next change on. */
+  follow() {
     this.#follows = true;
-    this.settle();
   }
 
   /** Go to the first message that is there. */
