@@ -10,7 +10,7 @@ from typing import Final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from fallback_plugin.agent.bus import Bus
 from fallback_plugin.agent.dispatch import Cancelled, CancelMode, Dispatcher
@@ -19,6 +19,7 @@ from fallback_plugin.agent.host_calls import AgentCalls
 from fallback_plugin.agent.housekeeping import keep_house
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions
+from fallback_plugin.agent.naming import name_session
 from fallback_plugin.agent.plugin_events import PluginEvents
 from fallback_plugin.agent.plugin_hooks import PluginHooks
 from fallback_plugin.agent.providers.failure import ModelFailedError
@@ -29,6 +30,7 @@ from fallback_plugin.agent.remembering import Remembering
 from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
 from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.giving_up import GivingUp
+from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
@@ -77,6 +79,7 @@ class AgentHost:
         new_id: NewId = new_id,
     ) -> None:
         self.directory: Final = place.directory
+        self._beside: TaskGroup | None = None
         self._resumed = resumed
         self._clock = clock
         self.settings = settings
@@ -88,7 +91,7 @@ class AgentHost:
         self.giving_up: Final = GivingUp()
         self.health: Final = HealthReader(place.environ)
         self._events: Final = PluginEvents(self.plugins)
-        hooks = PluginHooks(self.plugins, self._events)
+        hooks = PluginHooks(self.plugins, self._events, self._turn_completed)
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
         defaults = Defaults(model=lambda: self.models.default, new_id=new_id)
         self.runs: Final = StoredRuns(store, defaults, before_moving=self._before_moving)
@@ -113,6 +116,7 @@ class AgentHost:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.plugins.run)
             await self.plugins.settings_changed(self.settings)
+            self._beside = tasks
             tasks.start_soon(self._events.run)
             tasks.start_soon(keep_house, self.store)
             await tasks.start(self.memory.run)
@@ -218,6 +222,10 @@ class AgentHost:
     async def _publish(self, kind: str, properties: Json) -> None:
         session_id = str(properties["sessionID"])
         await self.store.write(lambda tx: tx.emit(kind, properties, session_id=session_id), durable=False)
+
+    def _turn_completed(self, turn: CompletedTurn) -> None:
+        if self._beside is not None:
+            self._beside.start_soon(name_session, self, turn)
 
     async def _before_moving(self, old_id: str, new_id: str) -> None:
         await self.dispatcher.rotate(old_id, new_id)

@@ -1,6 +1,6 @@
 """The hooks of a turn, asked of the plugins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fallback_plugin.agent.plugin_events import PluginEvents
@@ -20,11 +20,17 @@ from fallback_plugin.plugins import PluginHost
 
 
 class PluginHooks:
-    """`TurnHooks` over a plugin host, which keeps deadlines and holds back what plugins raise."""
+    """`TurnHooks` over a plugin host, which keeps deadlines and holds back what plugins raise.
 
-    def __init__(self, plugins: PluginHost, events: PluginEvents) -> None:
+    ``on_completed`` is the host's own: told of a turn's end before the plugins are.
+    """
+
+    def __init__(
+        self, plugins: PluginHost, events: PluginEvents, on_completed: Callable[[CompletedTurn], None]
+    ) -> None:
         self._plugins = plugins
         self._events = events
+        self._on_completed = on_completed
 
     async def chat_message(self, request: PromptRequest) -> ModelRef | None:
         """Ask for the model a prompt shall run on."""
@@ -60,6 +66,7 @@ class PluginHooks:
 
     async def turn_completed(self, turn: CompletedTurn) -> None:
         """Tell that a turn has ended."""
+        self._on_completed(turn)
         await self._events.told()
         await self._plugins.notify("turn_completed", session_id=turn.session_id, turn=turn)
 

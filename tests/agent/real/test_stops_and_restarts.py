@@ -264,6 +264,23 @@ def test_a_session_that_is_summarised_goes_on_under_another_id(
         assert "Who answers?" not in str(sent["content"])
 
 
+def test_a_session_gets_a_title_unless_a_person_gave_one(home: AgentHome) -> None:
+    with AgentServer(home) as server:
+        unnamed, named = server.create_session(None), server.create_session("Mine")
+        for session in (unnamed, named):
+            position = server.events.position
+            server.prompt(session, "Who answers?", "fake/answers")
+            ended(server, position)
+
+        server.events.wait_for(
+            lambda event: (
+                event["type"] == "session.updated" and event["properties"]["info"]["title"] == "The answer."
+            )
+        )
+        titles = {each["id"]: each["title"] for each in get(server, "/session")}
+        assert titles == {unnamed: "The answer.", named: "Mine"}
+
+
 def test_report_E22_a_host_that_works_for_long_holds_no_more_than_at_first(home: AgentHome) -> None:
     def work(server: AgentServer, times: int) -> int:
         for _ in range(times):
