@@ -20,6 +20,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "health": "fallback_plugin.cli.health:health",
     "install": "fallback_plugin.cli.install:install",
     "serve": "fallback_plugin.cli.serve:serve",
+    "sessions": "fallback_plugin.cli.sessions:sessions",
     "simulate": "fallback_plugin.cli.simulate:simulate",
     "uninstall": "fallback_plugin.cli.uninstall:uninstall",
 }

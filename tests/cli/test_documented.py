@@ -12,7 +12,7 @@ from fallback_plugin.cli.main import COMMANDS, command_line
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 SECTIONS: Final = dict(
-    re.findall(r"^## `fallback-plugin ([\w ]+)`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    re.findall(r"^## `fallback-plugin ([\w -]+)`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 )
 
 

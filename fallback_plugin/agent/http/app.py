@@ -16,6 +16,7 @@ from fallback_plugin.agent.http.description import description
 from fallback_plugin.agent.http.event_calls import EventCalls
 from fallback_plugin.agent.http.guard import App, Guard, Rules
 from fallback_plugin.agent.http.health_calls import HealthCalls
+from fallback_plugin.agent.http.memory_calls import MemoryCalls
 from fallback_plugin.agent.http.message_calls import MessageCalls
 from fallback_plugin.agent.http.page import page_routes
 from fallback_plugin.agent.http.permission_calls import PermissionCalls
@@ -27,7 +28,16 @@ from fallback_plugin.errors import AgentError
 
 def application(host: AgentHost, rules: Rules) -> App:
     """Return what serves a host over HTTP."""
-    groups = (AboutCalls, SessionCalls, MessageCalls, RunCalls, PermissionCalls, HealthCalls, EventCalls)
+    groups = (
+        AboutCalls,
+        SessionCalls,
+        MessageCalls,
+        RunCalls,
+        PermissionCalls,
+        HealthCalls,
+        MemoryCalls,
+        EventCalls,
+    )
     calls: list[Call] = [call for group in groups for call in group(host).calls]
 
     async def doc(request: Request) -> Response:

@@ -65,6 +65,8 @@ def set_aside(folder: Path) -> Path:
     held = DataFolder.enter(folder)
     try:
         with explaining(held.file):
+            if not held.file.exists():
+                raise StoreError(f"{held.file}: no sessions are kept here; name another folder")
             number = 1
             while (aside := held.file.with_name(f"{DATABASE}.damaged-{number}")).exists():
                 number += 1

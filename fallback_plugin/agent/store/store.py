@@ -12,6 +12,7 @@ from typing import Final, Self, TypeVar
 
 from fallback_plugin.agent.records import HostEvent, StoredEvent
 from fallback_plugin.agent.store import events
+from fallback_plugin.agent.store.backup import back_up
 from fallback_plugin.agent.store.folder import DataFolder
 from fallback_plugin.agent.store.opening import check_sqlite, connect, connect_to_read, prepare
 from fallback_plugin.agent.store.transaction import Rows, Transaction
@@ -125,7 +126,7 @@ class Store:
         Raises:
             StoreError: if there is such a file, or it cannot be written.
         """
-        await asyncio.get_running_loop().run_in_executor(self._readers, self._copy, to)
+        await asyncio.get_running_loop().run_in_executor(self._readers, back_up, self.file, to)
 
     def close(self) -> None:
         """Carry out what is queued, put everything into the one file, and let the folder go."""
@@ -168,13 +169,3 @@ class Store:
             rows = self._local.rows = connect_to_read(self.file)
             self._reading.append(rows)
         return rows
-
-    def _copy(self, to: Path) -> None:
-        unfinished = to.with_name(f"{to.name}.unfinished")
-        with explaining(to):
-            if to.exists():
-                raise StoreError(f"{to}: there is such a file; name another one")
-            unfinished.touch(mode=0o600)
-            with contextlib.closing(sqlite3.connect(unfinished)) as target:
-                self._reader().backup(target)
-            unfinished.rename(to)

@@ -11,8 +11,8 @@ from fallback_plugin.errors import StoreError
 
 _FULL: Final = "the disk is full; make room and send the prompt again. What was stored can still be read"
 _DAMAGED: Final = (
-    "it is damaged, and was left as it is; put a backup in its place, or move it out of the folder "
-    "(with the files beside it that begin with its name) to begin with an empty one"
+    "it is damaged, and was left as it is; put a backup in its place, or begin with an empty one: "
+    "`fallback-plugin sessions set-aside` renames it"
 )
 _ELSEWHERE: Final = "it cannot be read or written; it must be on a local disk that is whole and not full"
 

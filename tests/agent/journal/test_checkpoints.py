@@ -5,6 +5,7 @@ with sessions, b07, b08, b09, b11, b14 with turns, b24, b25 with continued sessi
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -167,6 +168,43 @@ async def test_b18_b20_whatever_comes_during_a_checkpoint_is_before_or_after_it(
         FencedError,
     ]
     assert await host.history(session.id) == ()
+
+
+async def test_b20_a_stop_waits_for_the_checkpoint_in_progress_and_nothing_comes_after_it(host: Host) -> None:
+    run, turn = await host.turn((await host.session()).id)
+    await turn.put_message(answer_info(run))
+    await turn.put_part(text_part("msg_a"))
+    await turn.append("prt_t", "text", "said before the stop")
+
+    checkpoint = asyncio.ensure_future(turn.put_part(tool_part("msg_a")))
+    await asyncio.sleep(0)  # it is under way
+    stopped = await host.runs.end(run, "cancelled")
+
+    await checkpoint
+    assert stopped
+    (_, answer) = await host.history(run.session_id)
+    said, tool = answer["parts"]
+    assert said["text"] == "said before the stop"
+    assert tool["state"]["status"] == "error"
+    with pytest.raises(FencedError):
+        await turn.put_message(answer_info(run))
+
+
+async def test_i9_what_a_run_writes_stands_together_under_its_id(host: Host) -> None:
+    session = await host.session()
+    for number in range(3):
+        run, turn = await host.turn(session.id)
+        steering = await host.accepted(session.id, f"steer {number}")
+        await turn.put_message(answer_info(run, f"msg_{number}_a"))
+        await host.runs.fold([steering], run)
+        await turn.put_message(answer_info(run, f"msg_{number}_b"))
+        await turn.finish(None, "completed")
+
+    found = await host.store.read(lambda rows: messages.since(rows, session.id, 0))
+
+    written_by = [row.run_id for row in found]
+    assert len(written_by) == 12
+    assert [len(list(own)) for _, own in itertools.groupby(written_by)] == [4, 4, 4]
 
 
 async def test_b22_every_state_that_is_seen_is_one_that_was(host: Host) -> None:

@@ -35,6 +35,26 @@ def complete_a_turn(server: AgentServer, session: str) -> None:
     server.wait_for_answer(session, "The answer.", since=position)
 
 
+def test_a_provider_that_fails_is_told_of_and_asked_again(tmp_path: Path, provider: ScriptedProvider) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file where the folder should be")
+    home = AgentHome(tmp_path, provider, {"fake": ["answers"]}, f'[memory]\ndigests = "{taken}"\n')
+    with AgentServer(home) as server:
+        session = server.create_session()
+        complete_a_turn(server, session)
+        httpx2.post(f"{server.url}/session", json={"previousID": session}).raise_for_status()
+        server.stop()
+
+    with AgentServer(home) as server:
+        memory = httpx2.get(f"{server.url}/session/{session}/memory").json()
+
+    (segment,) = memory["segments"]
+    assert (memory["turns"], memory["committed"]) == (1, 0)
+    assert (segment["start"], segment["end"]) == (1, 1)
+    assert segment["attempts"] >= 1
+    assert "session-digests" in segment["last_error"]
+
+
 def test_an_orderly_end_commits_what_there_is(home: AgentHome, digests: Path) -> None:
     with AgentServer(home) as server:
         session = server.create_session()
