@@ -162,6 +162,21 @@ def test_what_waits_is_answered_when_only_the_answer_is_stopped(look: Look, sess
     assert not gate.opened.done()
 
 
+def test_a_prompt_joins_the_answer_under_way(look: Look, session: str, gate: Gate) -> None:
+    look.open(session)
+    look.say("First")
+    look.wait_for_text("Half of it")
+    look.draft.fill("Also this")
+
+    look.draft.press("Control+Enter")
+
+    expect(look.page.locator(".waiting .state")).to_have_text("Joins this answer")
+    gate.open()
+    look.wait_for_text("The next answer.")
+    expect(look.page.locator(".waiting li")).to_have_count(0)
+    assert users(look) == ["First", "Also this"]
+
+
 def test_a_message_is_taken_back_into_the_draft_and_restored(
     look: Look, session: str, provider: ScriptedProvider
 ) -> None:

@@ -1,9 +1,10 @@
 """The host is away, comes back, or is another one by then; the page goes on by itself."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import MODELS, SETTINGS
 from tests.browser.looking import Look
@@ -17,6 +18,18 @@ def gate(provider: ScriptedProvider) -> Gate:
     gate = Gate()
     provider.script("answers", stream("Half of it", gate, " and the rest."), stream("The next answer."))
     return gate
+
+
+def frames(*kinds: str) -> str:
+    return "".join(f'data: {{"type": "{kind}", "properties": {{}}}}\n\n' for kind in kinds)
+
+
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if condition():
+            return
+        page.wait_for_timeout(25)
+    pytest.fail("not within 5 s")
 
 
 def test_offline_and_back_nothing_is_missed_and_nothing_twice(
@@ -44,6 +57,33 @@ def test_offline_and_back_nothing_is_missed_and_nothing_twice(
     expect(look.messages).to_have_count(4)
     expect(look.stop).to_be_hidden()
     expect(look.draft).to_have_value("Written meanwhile")
+
+
+def test_events_that_are_lost_are_made_up_for(
+    look: Look, server: AgentServer, provider: ScriptedProvider
+) -> None:
+    """The host no longer has the events since the last one the page heard of."""
+    provider.script("answers", stream("The answer."))
+    session = server.create_session()
+    server.prompt(session, "Before")
+    server.wait_for_answer(session, "The answer.")
+    events: list[Route] = []
+    look.page.route("**/event", lambda route: events.append(route))  # noqa: PLW0108 -- no built-in is taken
+    look.page.goto(f"{look.url}/#/session/{session}")
+    wait_until(look.page, lambda: len(events) == 1)
+    events[0].fulfill(status=200, content_type="text/event-stream", body=frames("server.connected"))
+    expect(look.messages).to_have_count(2)
+    wait_until(look.page, lambda: len(events) == 2)
+    position = server.events.position
+    server.prompt(session, "Meanwhile")
+    server.wait_for_answer(session, "The answer.", since=position)
+
+    events[1].fulfill(
+        status=200, content_type="text/event-stream", body=frames("server.connected", "server.events.lost")
+    )
+
+    expect(look.messages).to_have_count(4)
+    assert len(set(look.ids())) == 4
 
 
 def test_a_host_that_is_killed_in_mid_answer_and_started_again(
