@@ -58,6 +58,11 @@ class HealthReader:
             if (models := _with_first(first, chain_for(settings, agent)))
         ]
 
+    def closure(self, settings: Settings, model: ModelRef, now: float) -> Closure | None:
+        """Return what closes a model now; of several for longest."""
+        health = model_health(self._opened(settings.health).view(now), model)
+        return health.record if health.state == "closed" else None
+
     def switches(self, settings: Settings, most: int) -> list[Mapping[str, Any]]:
         """Return the last answers to failures, newest first; this reads a file.
 

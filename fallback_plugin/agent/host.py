@@ -37,6 +37,7 @@ from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, Writ
 from fallback_plugin.errors import AgentError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.health.closure import Closure
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import Settings
@@ -105,6 +106,7 @@ class AgentHost:
             hooks=hooks,
             giving_up=self.giving_up,
             read_failure=self._read_failure,
+            resting=self._resting,
             clock=clock,
             new_id=new_id,
         )
@@ -218,6 +220,9 @@ class AgentHost:
     def _read_failure(self, model: ModelRef, failure: ModelFailedError) -> Failure:
         rules = self.settings.fallback.rules
         return attempt_failure(model, failure.error, failure.ending, self._clock(), rules=rules)
+
+    def _resting(self, model: ModelRef) -> Closure | None:
+        return self.health.closure(self.settings, model, self._clock())
 
     async def _publish(self, kind: str, properties: Json) -> None:
         session_id = str(properties["sessionID"])

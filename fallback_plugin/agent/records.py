@@ -30,6 +30,7 @@ class UserPrompt:
 
     Attributes:
         message_id: the id the person's message shall have; None lets the host choose.
+        instead_of: the model that a plugin's choice took the place of.
         client_key: what makes a repeated request the same one, by default the ``message_id``.
         no_reply: whether only the message is stored and no model asked.
     """
@@ -43,6 +44,7 @@ class UserPrompt:
     format: Json | None = None
     no_reply: bool = False
     delivery: Delivery = "queue"
+    instead_of: ModelRef | None = None
     client_key: str | None = None
 
     @property

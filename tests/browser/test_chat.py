@@ -274,6 +274,12 @@ def test_an_answer_is_marked_with_the_model_that_failed_also_after_a_reload(
     expect(row).to_have_attribute("data-state", "closed")
     expect(row).to_contain_text("Resting for 60 min")
     expect(look.page.locator(".switch").first).to_contain_text("fake/fails→spare/second")
+    look.page.go_back()
+    look.page.get_by_label("Model").select_option("fake/fails")
+    look.say("And now?")
+    expect(mark).to_have_count(2)
+    expect(mark.nth(1).locator("summary")).to_contain_text("fake/failsrate limited, until ")
+    assert len(provider.requests("fails", session=session)) == 1
 
 
 def test_a_session_is_named_and_deleted(look: Look, session: str) -> None:

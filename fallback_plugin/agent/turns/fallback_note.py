@@ -5,7 +5,11 @@ from typing import Any, Final, TypeAlias
 
 from fallback_plugin.agent.providers.failure import ModelFailedError
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.health.closure import Closure
 from fallback_plugin.model_ref import ModelRef
+
+Resting: TypeAlias = Callable[[ModelRef], Closure | None]
+"""Tells what closes a model now, None if it may be asked."""
 
 ReadFailure: TypeAlias = Callable[[ModelRef, ModelFailedError], Failure]
 """Tells what a model's failure was."""
@@ -32,6 +36,17 @@ def fallback_note(
         "time": now_ms,
     }
     return {name: value for name, value in note.items() if value is not None}
+
+
+def resting_note(resting: ModelRef, closure: Closure, following: ModelRef, now_ms: int) -> dict[str, Any]:
+    """Return the switch of a prompt that was not sent to ``resting``, since that had failed before."""
+    return {
+        "failed": _written(resting),
+        "next": _written(following),
+        "kind": closure.reason,
+        "resets": round(closure.until * 1000),
+        "time": now_ms,
+    }
 
 
 def _written(model: ModelRef) -> dict[str, str]:

@@ -13,9 +13,9 @@ from anyio import CancelScope
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
-from fallback_plugin.agent.records import Run
+from fallback_plugin.agent.records import Json, Run
 from fallback_plugin.agent.turns.attempts import Attempts
-from fallback_plugin.agent.turns.fallback_note import ReadFailure
+from fallback_plugin.agent.turns.fallback_note import ReadFailure, Resting, resting_note
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
@@ -52,11 +52,13 @@ class TurnRunner:
         hooks: TurnHooks,
         giving_up: GivingUp,
         read_failure: ReadFailure,
+        resting: Resting,
         clock: Clock = time.time,
         new_id: NewId = new_id,
         max_steps: int = MAX_STEPS,
     ) -> None:
         self._open_journal = open_journal
+        self._resting = resting
         self._services = TurnServices(
             sessions=sessions,
             models=models,
@@ -82,13 +84,15 @@ class TurnRunner:
             resolved=resolved,
         )
         chosen = await self._services.hooks.chat_message(request) or resolved
-        return replace(run, prompt=replace(run.prompt, model=chosen))
+        instead_of = None if chosen == resolved else resolved
+        return replace(run, prompt=replace(run.prompt, model=chosen, instead_of=instead_of))
 
     async def run(self, run: Run, steered: Steered) -> None:
         """Carry an active run to its end, and write that end down."""
         with CancelScope(shield=True):
             session = await self._services.sessions.session(run.session_id)
-        turn = Turn(self._services, run, session, WholeWrites(self._open_journal(run)), steered)
+        journal = WholeWrites(self._open_journal(run))
+        turn = Turn(self._services, run, session, journal, steered, fallbacks=self._redirected(run))
         try:
             await turn.go()
         except anyio.get_cancelled_exc_class():
@@ -97,3 +101,10 @@ class TurnRunner:
             raise
         except FencedError:
             log.info("%s was taken off its lane: its turn writes no more", run.id)
+
+    def _redirected(self, run: Run) -> tuple[Json, ...]:
+        """Return the note of a prompt that a plugin has kept from a model that rests."""
+        resting, chosen = run.prompt.instead_of, run.prompt.model
+        if resting is None or chosen is None or (closure := self._resting(resting)) is None:
+            return ()
+        return (resting_note(resting, closure, chosen, self._services.now_ms()),)

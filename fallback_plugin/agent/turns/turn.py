@@ -40,7 +40,14 @@ class Turn:
     """Carries one run: `go` to its end or, once that was cancelled, `stop`."""
 
     def __init__(
-        self, services: TurnServices, run: Run, session: Session, journal: TurnJournal, steered: Steered
+        self,
+        services: TurnServices,
+        run: Run,
+        session: Session,
+        journal: TurnJournal,
+        steered: Steered,
+        *,
+        fallbacks: tuple[Json, ...] = (),
     ) -> None:
         self._services = services
         self._state = TurnState(
@@ -50,6 +57,7 @@ class Turn:
             message_id=run.message_id,
             agent=agent_of(run, session),
             model=model_of(run, session, services.models) or NO_MODEL,
+            fallbacks=fallbacks,
         )
         self._steered = steered
         self._guard = LoopGuard()

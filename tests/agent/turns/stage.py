@@ -1,6 +1,6 @@
 """A turn runner on a store in memory and a scripted provider over HTTP."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
 from fallback_plugin.fallback.attempt_failure import attempt_failure
+from fallback_plugin.health.closure import Closure
 from fallback_plugin.hookspecs import ModelAttempt, NextModel
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import PermissionSettings, ProviderSettings
@@ -57,6 +58,7 @@ class Stage:
         hooks: NoHooks | None = None,
         permissions: PermissionSettings = ALL_ALLOWED,
         models: dict[str, dict[str, Any]] | None = None,
+        closures: Mapping[ModelRef, Closure] | None = None,
         **more: Any,
     ) -> None:
         self.provider = provider
@@ -81,6 +83,7 @@ class Stage:
             hooks=hooks,
             giving_up=self.giving_up,
             read_failure=lambda model, failure: attempt_failure(model, failure.error, failure.ending, 0.0),
+            resting=(closures or {}).get,
             **more,
         )
         self.session = self.store.new_session()

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from fallback_plugin.agent.turns.hooks import NoHooks
+from fallback_plugin.health.closure import Closure
 from fallback_plugin.hookspecs import ModelAttempt, PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.message import read_history
@@ -293,6 +294,34 @@ async def test_a_plugin_names_the_model_before_any_request(
     assert asked["info"]["model"] == {"providerID": "scripted", "modelID": "second"}
     assert answer["info"]["modelID"] == "second"
     assert provider.requests("first") == []
+
+
+@pytest.mark.parametrize("rests", [True, False])
+async def test_an_answer_tells_of_a_model_that_was_left_alone(
+    provider: ScriptedProvider, tmp_path: Path, *, rests: bool
+) -> None:
+    """A plugin may have other reasons for its choice: then there is nothing to tell."""
+
+    class Redirecting(NoHooks):
+        async def chat_message(self, request: PromptRequest) -> ModelRef | None:
+            del request
+            return SECOND
+
+    closures = {FIRST: Closure(until=160.0, reason="quota", failures=1, closed_at=90.0)} if rests else {}
+    provider.script("second", stream("x"))
+    async with stage(provider, tmp_path, hooks=Redirecting(), closures=closures, clock=lambda: 100.0) as on:
+        run = on.store.activate(await on.runner.prepare(on.store.accept(on.session, "hi", FIRST)))
+        await on.runner.run(run, on._steered)
+
+        (answer,) = on.store.answers(on.session)
+    note = {
+        "failed": {"providerID": "scripted", "modelID": "first"},
+        "next": {"providerID": "scripted", "modelID": "second"},
+        "kind": "quota",
+        "resets": 160_000,
+        "time": 100_000,
+    }
+    assert answer["info"].get("fallbacks") == ([note] if rests else None)
 
 
 async def test_a_prompt_without_a_model_runs_on_the_first_that_is_set(
