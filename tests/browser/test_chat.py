@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
@@ -280,6 +281,28 @@ def test_an_answer_is_marked_with_the_model_that_failed_also_after_a_reload(
     expect(mark).to_have_count(2)
     expect(mark.nth(1).locator("summary")).to_contain_text("fake/failsrate limited, until ")
     assert len(provider.requests("fails", session=session)) == 1
+
+
+def test_the_page_goes_along_when_a_session_goes_on_under_another_id(
+    look: Look, session: str, provider: ScriptedProvider
+) -> None:
+    provider.script("answers", stream("The answer."), stream("The summary."), stream("The next answer."))
+    look.open(session)
+    look.say("A question")
+    look.wait_for_text("The answer.")
+    expect(look.stop).to_be_hidden()
+    look.draft.fill("Written meanwhile")
+
+    model = {"providerID": "fake", "modelID": "answers"}
+    assert httpx2.post(f"{look.url}/session/{session}/summarize", json=model, timeout=20).json() is True
+
+    expect(look.page.locator(".divider")).to_be_visible()
+    look.wait_for_text("The summary.")
+    assert session not in look.page.url
+    expect(look.draft).to_have_value("Written meanwhile")
+    look.say("And now?")
+    look.wait_for_text("The next answer.")
+    expect(look.page.locator(".session-list li a[aria-current]")).to_have_count(1)
 
 
 def test_a_session_is_named_and_deleted(look: Look, session: str) -> None:

@@ -60,8 +60,9 @@ def test_no_other_path_leads_to_a_file(path: str, server: AgentServer) -> None:
 
 def test_every_file_of_the_page_is_served_as_what_it_is(server: AgentServer) -> None:
     types = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-    for file in FOLDER.rglob("*"):
-        if wanted := types.get(file.suffix):
-            answer = httpx2.get(f"{server.url}/web/{file.relative_to(FOLDER).as_posix()}")
-            assert answer.headers["content-type"].partition(";")[0] == wanted
-            assert answer.content == file.read_bytes()
+    with httpx2.Client(base_url=server.url) as http:
+        for file in FOLDER.rglob("*"):
+            if wanted := types.get(file.suffix):
+                answer = http.get(f"/web/{file.relative_to(FOLDER).as_posix()}")
+                assert answer.headers["content-type"].partition(";")[0] == wanted
+                assert answer.content == file.read_bytes()

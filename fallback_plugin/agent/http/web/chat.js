@@ -3,6 +3,7 @@
 import { api } from './api.js';
 import { Composer } from './composer.js';
 import { button, element, icon } from './dom.js';
+import { drafts } from './drafts.js';
 import { Questions } from './questions.js';
 import { Transcript } from './transcript.js';
 import { WaitingPrompts } from './waiting.js';
@@ -85,7 +86,9 @@ export class Chat {
     this.transcript.take(event);
     if (event.type === 'session.compacted' && event.properties.sessionID === this.#id) {
       const { continuedBy } = event.properties;
-      if (continuedBy) this.#app.openSession(continuedBy);
+      if (!continuedBy) return;
+      drafts.move(this.#id, continuedBy);
+      this.#app.openSession(continuedBy);
     }
   }
 

@@ -11,6 +11,14 @@ export const drafts = {
     }
   },
 
+  /** Take a draft along to the session that goes on for another. */
+  move(from, to) {
+    const text = this.get(from);
+    if (!text) return;
+    this.set(to, text);
+    this.set(from, '');
+  },
+
   set(session, text) {
     try {
       if (text) localStorage.setItem(PREFIX + session, text);
