@@ -24,7 +24,7 @@ async def name_session(host: "AgentHost", turn: CompletedTurn) -> None:
     """
     try:
         session = await host.session(turn.session_id)
-        if turn.outcome != "completed" or session.titled_by != "host":
+        if turn.outcome != "completed" or not turn.steps or session.titled_by != "host":
             return
         history = await host.history(session.id)
         prompt = next((plain_text(each["parts"]) for each in history if each["info"]["role"] == "user"), "")

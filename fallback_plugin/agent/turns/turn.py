@@ -66,8 +66,12 @@ class Turn:
 
     async def go(self) -> None:
         """Take step after step until nothing is asked for any more, and write the end down."""
+        prompt = self._state.run.prompt
         try:
-            if compaction.is_request(self._state.run.prompt.parts):
+            if prompt.no_reply:
+                await self._finish(None, "completed")
+                return
+            if compaction.is_request(prompt.parts):
                 await self._summarise()
                 return
             while not await self._step():

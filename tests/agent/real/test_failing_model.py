@@ -60,6 +60,9 @@ write = "allow"
 @pytest.fixture(scope="module")
 def provider() -> Iterator[ScriptedProvider]:
     scripts = {name: [reply] for name, reply in FAILURES.items()} | {
+        "told-to-rest": [status(429, headers={"retry-after": "3600"})],
+        "fails-first": [status(503)],
+        "idles": [status(429)],
         "answers": [stream("The answer.")],
         "fails-as-well": [status(503)],
         "after-a-tool": [tool_call("write", {"path": "done.txt", "content": "once"}), status(429)],
@@ -70,7 +73,9 @@ def provider() -> Iterator[ScriptedProvider]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider) -> Iterator[AgentServer]:
-    models = {f"of-{name}": [name] for name in [*FAILURES, "after-a-tool"]}
+    # What a test closes, no other one asks for: they come in any order.
+    own = ("told-to-rest", "fails-first", "idles", "after-a-tool")
+    models = {f"of-{name}": [name] for name in [*FAILURES, *own]}
     models["spare"] = ["answers", "fails-as-well"]
     home = AgentHome(tmp_path_factory.mktemp("host"), provider, models, SETTINGS)
     with AgentServer(home) as server:
@@ -115,7 +120,7 @@ def test_the_idle_comes_once_and_after_the_end(server: AgentServer) -> None:
     session = server.create_session()
     position = server.events.position
 
-    server.prompt(session, "Who answers?", "of-limited/limited", agent="build")
+    server.prompt(session, "Who answers?", "of-idles/idles", agent="build")
     server.wait_for_answer(session, "The answer.", since=position)
 
     kinds = [event["type"] for event in server.events.since(position, session=session)]
@@ -146,7 +151,7 @@ def test_when_all_fail_it_is_said_once_and_the_turn_ends_with_the_error(server: 
     session = server.create_session()
     position = server.events.position
 
-    server.prompt(session, "Who answers?", "of-overloaded/overloaded", agent="doomed")
+    server.prompt(session, "Who answers?", "of-fails-first/fails-first", agent="doomed")
 
     end = end_of_run(server, session, position)
     assert end["outcome"] == "failed"
@@ -162,9 +167,9 @@ def test_a_closed_model_gets_no_request_at_all(server: AgentServer, provider: Sc
     for _ in range(2):
         session = server.create_session()
         position = server.events.position
-        server.prompt(session, "Who answers?", "of-limited/limited", agent="build")
+        server.prompt(session, "Who answers?", "of-told-to-rest/told-to-rest", agent="build")
         end_of_run(server, session, position)
 
-    assert provider.requests("limited", session=session) == []
+    assert provider.requests("told-to-rest", session=session) == []
     asked, _ = server.messages(session)
     assert asked["info"]["model"] == {"providerID": "spare", "modelID": "answers"}
