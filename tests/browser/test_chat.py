@@ -12,6 +12,8 @@ from tests.loopback.agent_server import AgentServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, status, stream, thinking, tool_call
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def gate(provider: ScriptedProvider) -> Iterator[Gate]:

@@ -12,6 +12,8 @@ from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, stream
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def gate(provider: ScriptedProvider) -> Gate:

@@ -13,6 +13,9 @@ from tests.browser.seeding import seeded
 from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.provider import ScriptedProvider
 
+pytestmark = pytest.mark.thorough
+
+
 SIZES = {"long": 400, "other": 100, "changing": 300, "short": 10}
 
 

@@ -12,6 +12,9 @@ from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import status, stream, thinking, tool_call
 
+pytestmark = pytest.mark.thorough
+
+
 PAYLOADS: Final = (
     "<script>window.ran = 1</script>",
     "<img src=x onerror='window.ran = 1'>",

@@ -11,6 +11,9 @@ from tests.browser.seeding import seeded
 from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.provider import ScriptedProvider
 
+pytestmark = pytest.mark.thorough
+
+
 MOST_ON_THE_PAGE = 200
 SMOOTH_MS = 80.0
 """How long half of the frames may take at most, drawn by a processor that has other things to do."""

@@ -71,7 +71,14 @@ def test_without_a_change_every_named_test_passes(copy: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.wrong.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, marks=[pytest.mark.thorough] if mutant in HISTORY_MUTANTS else [])
+        for mutant in ALL
+    ],
+    ids=[mutant.wrong.replace(" ", "-") for mutant in ALL],
+)
 def test_a_mutant_is_noticed(copy: Path, mutant: Mutant) -> None:
     mutate(copy, mutant)
     done = run(copy, mutant.killed_by)

@@ -43,7 +43,7 @@ def provider(gate: Gate) -> Iterator[ScriptedProvider]:
         yield provider
 
 
-@pytest.fixture(scope="module", params=["opencode", "our own host"])
+@pytest.fixture(scope="module", params=[pytest.param("opencode", marks=pytest.mark.thorough), "our own host"])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider
 ) -> Iterator[Server]:

@@ -25,7 +25,7 @@ COUNT: Final = 7
 TEXTS: Final = [f"message {number}" for number in range(COUNT)]
 
 
-@pytest.fixture(scope="module", params=["opencode", "our own host"])
+@pytest.fixture(scope="module", params=[pytest.param("opencode", marks=pytest.mark.thorough), "our own host"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     root = tmp_path_factory.mktemp("host")
     with ScriptedProvider() as provider:
