@@ -300,7 +300,7 @@ def test_report_E22_a_host_that_works_for_long_holds_no_more_than_at_first(home:
 def test_two_hosts_never_share_a_folder(home: AgentHome) -> None:
     with AgentServer(home):
         second = subprocess.run(
-            [*COMMAND, "--data-dir", home.data],
+            [*COMMAND, "--port", "0", "--data-dir", home.data],
             env=home.environment,
             cwd=home.directory,
             capture_output=True,
