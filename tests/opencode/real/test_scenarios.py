@@ -92,7 +92,7 @@ def settings(switching: str) -> str:
     )
 
 
-@pytest.fixture(scope="module", params=["auto", "inline"])
+@pytest.fixture(scope="module", params=["auto", pytest.param("inline", marks=pytest.mark.thorough)])
 def switching(request: pytest.FixtureRequest) -> str:
     way: str = request.param
     return way
