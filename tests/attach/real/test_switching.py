@@ -11,7 +11,7 @@ from tests.loopback.opencode_home import OpenCodeHome, ref
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.turn import PROMPT, Turn
 
-pytestmark = pytest.mark.real_host
+pytestmark = [pytest.mark.real_host, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize("primary", ["limited", "bad-key"])
