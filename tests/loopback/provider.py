@@ -149,12 +149,16 @@ class ScriptedProvider:
             reply = self._next_reply(request.model)
             self._changed.notify_all()
         client_gone = asyncio.ensure_future(_end_of(reader))
+        reset = False
         try:
             await self._carry_out(reply, writer, client_gone)
+        except ConnectionError:
+            # Seen while writing, a turn of the loop before ``client_gone`` sees it.
+            reset = True
         finally:
             with self._changed:
                 now = time.monotonic()
-                if client_gone.done():
+                if reset or client_gone.done():
                     request.disconnected_at = now
                 else:
                     request.last_byte_at = now

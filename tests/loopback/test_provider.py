@@ -1,6 +1,8 @@
 """The scripted provider misbehaves exactly as told, and tells what it saw."""
 
 import json
+import socket
+import struct
 from collections.abc import Iterator
 
 import httpx2
@@ -159,3 +161,16 @@ def test_a_gate_holds_a_stream_until_it_is_opened(provider: ScriptedProvider) ->
         gate.open()
 
         assert '"content": "b"' in "".join(lines)
+
+
+def test_a_client_that_resets_while_it_is_answered_is_seen_to_leave(provider: ScriptedProvider) -> None:
+    provider.script("m", hang("half"))
+    place = httpx2.URL(provider.url)
+    content = json.dumps(body("m")).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len(content)}\r\n\r\n".encode()
+
+    with socket.create_connection((place.host, place.port)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.sendall(head + content)
+
+    provider.wait_for(lambda: [r.disconnected_at is not None for r in provider.requests("m")] == [True])
