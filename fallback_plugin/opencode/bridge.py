@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from fallback_plugin.errors import HostCallError, SettingsError, WireError
+from fallback_plugin.opencode import sync_channel
 from fallback_plugin.opencode.bridge_calls import BridgeCalls
 from fallback_plugin.opencode.bridge_log import default_file, write_log_to
 from fallback_plugin.opencode.bridge_questions import QUESTIONS, questions_for, session_of
@@ -109,6 +110,7 @@ class Bridge:
         self._started = True
         await self._plugins.settings_changed(self._settings)
         self._subscribe()
+        tasks.start_soon(sync_channel.serve, self._peer, self._on_request)
         # What is here by now stays: looking through all of it for garbage would hold answers up by 50 ms.
         gc.freeze()
         gc.enable()

@@ -61,6 +61,8 @@ class Peer:
         self._open: dict[int, _OpenRequest] = {}
         self._next_id = 1
         self._gone = False
+        self._taken = 0
+        self._more_taken = anyio.Event()
 
     async def run(self) -> None:
         """Carry messages until the other side closes the stream; unanswered requests then fail."""
@@ -80,6 +82,11 @@ class Peer:
     def notify(self, method: str, params: Params) -> None:
         """Send a notification; it is dropped if the other side is gone."""
         self._post({"method": method, "params": params})
+
+    async def has_taken(self, lines: int) -> None:
+        """Wait until the other side's first ``lines`` lines were taken, those that make no sense included."""
+        while self._taken + self._splitter.skipped < lines:
+            await self._more_taken.wait()
 
     async def request(self, method: str, params: Params, *, deadline_s: float) -> Any:  # noqa: ANN401 -- any JSON
         """Ask the other side and return its result.
@@ -121,9 +128,12 @@ class Peer:
                 return
             for line in self._splitter.feed(chunk):
                 yield line
+                self._taken += 1
             if self._splitter.skipped > skipped:
                 skipped = self._splitter.skipped
                 logger.warning("skipped a line that is too long (%d so far)", skipped)
+            self._more_taken.set()
+            self._more_taken = anyio.Event()
 
     def _take(self, line: bytes, tasks: TaskGroup) -> None:
         try:

@@ -122,14 +122,15 @@ export class Bridge {
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()
     if (!this.#answers(question)) return undefined
     return new Promise((resolve) => {
-      const id = this.#request(`hook/${question}`, params(), (answer) => {
-        clearTimeout(timer)
-        resolve(answer?.result ?? undefined)
-      })
       const timer = later(deadline, () => {
         this.#open.delete(id)
         resolve(undefined)
       })
+      const answered = (answer) => {
+        clearTimeout(timer)
+        resolve(answer?.result ?? undefined)
+      }
+      const id = this.#request(`hook/${question}`, params(), answered, question === "model.request")
     })
   }
 
@@ -159,11 +160,13 @@ export class Bridge {
     return `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`
   }
 
-  #request(method, params, onAnswer) {
+  #request(method, params, onAnswer, onTheSpot = false) {
     const id = this.#nextId++
-    const line = this.#line({ id, method, params })
     this.#open.set(id, onAnswer)
-    this.#child?.write(line)
+    const child = this.#child
+    // What was written before is to be read before.
+    if (onTheSpot) child?.writeAndWait(this.#line({ id, method, params: { ...params, after: child.lines } }), () => !this.#open.has(id))
+    else child?.write(this.#line({ id, method, params }))
     return id
   }
 
@@ -179,6 +182,7 @@ export class Bridge {
       this.#open.delete(id)
       answered?.(message)
     } else if (method === "subscribe") this.#subscribed(params)
+    else if (method === "syncChannel") child.openSyncChannel(params?.folder)
     else if (id !== undefined) this.#answer(child, message).catch(() => {}) // left to Python's deadline
   }
 

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 
 import { parsed } from "./json.js"
 import { Lines } from "./lines.js"
+import { SyncChannel } from "./sync-channel.js"
 import { later, TIMES } from "./times.js"
 
 // The installer writes the interpreter that holds the package into this line.
@@ -20,15 +21,23 @@ export function childCommands() {
 
 export class Child {
   stderrTail = ""
+  lines = 0 // written so far
   unsent = 0 // characters handed to the pipe that it has not taken; Bun's writableLength always says 0
   #process
+  #onLine
+  #sync = null
   #ended = false
 
   constructor([program, args], { onMessage, onEnd }) {
     const end = (error) => {
       if (this.#ended) return
       this.#ended = true
+      this.#sync?.close()
       onEnd(error)
+    }
+    this.#onLine = (line) => {
+      const message = this.#ended ? null : parsed(line)
+      if (message) onMessage(message)
     }
     try {
       this.#process = spawn(program, args, { cwd: tmpdir(), stdio: ["pipe", "pipe", "pipe"], windowsHide: true })
@@ -40,11 +49,7 @@ export class Child {
     const lines = new Lines()
     for (const stream of [stdin, stdout, stderr]) stream?.on("error", () => {})
     stdout?.on("data", (chunk) => {
-      for (const line of lines.feed(chunk)) {
-        if (this.#ended) return
-        const message = parsed(line)
-        if (message) onMessage(message)
-      }
+      for (const line of lines.feed(chunk)) this.#onLine(line)
     })
     stderr?.on("data", (chunk) => {
       this.stderrTail = (this.stderrTail + chunk).slice(-1000)
@@ -59,10 +64,25 @@ export class Child {
   write(line) {
     const stdin = this.#process?.stdin
     if (this.#ended || !stdin?.writable) return
+    this.lines += 1
     this.unsent += line.length
     stdin.write(line, () => {
       this.unsent -= line.length
     })
+  }
+
+  openSyncChannel(folder) {
+    try {
+      this.#sync ??= new SyncChannel(folder)
+    } catch {
+      // every question goes the usual way then
+    }
+  }
+
+  // Write a question, and wait for its answer on the spot where that is possible.
+  writeAndWait(line, isAnswered) {
+    if (!this.#ended && this.#sync?.send(line)) this.#sync.receive(this.#onLine, isAnswered)
+    else this.write(line)
   }
 
   // Ask it to leave by closing its input; make it leave after a grace.

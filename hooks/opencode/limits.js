@@ -6,6 +6,7 @@ export const LIMITS = {
   waitingBytes: 16 * MEBIBYTE, // events kept until the child is ready
   congestedBytes: 256 * 1024, // unsent bytes from which text deltas are dropped
   unsentBytes: 64 * MEBIBYTE, // unsent bytes at which the child counts as dead
+  syncBytes: 60 * 1024, // longest question that is waited for on the spot: less than an empty pipe takes at once
   errorBody: 64 * 1024, // characters of a refused request's body that are told
   standIns: 1000, // sessions whose turn is answered by another model than the host's
   endOfStream: 8 * 1024, // last bytes of a stream, in which its end is looked for

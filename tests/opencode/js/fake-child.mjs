@@ -2,6 +2,10 @@
 // Stands in for `fallback-plugin bridge`. The environment variable FAKE_CHILD says how it behaves; every line
 // it receives it hands back through the call session.get, so that a test sees it without looking at a file.
 
+import { execFileSync } from "node:child_process"
+import { constants, createReadStream, mkdtempSync, openSync, writeSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { createInterface } from "node:readline"
 
 const plan = JSON.parse(process.env.FAKE_CHILD ?? "{}")
@@ -9,8 +13,41 @@ const { protocol = 1, events = [], questions = [], sampled = {}, answers = {}, s
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
 const subscribe = () => {
   send({ method: "subscribe", params: { events, questions, sampled, switching } })
+  if (plan.syncChannel) offerSyncChannel()
+  if (plan.syncChannelAt) send({ method: "syncChannel", params: { folder: plan.syncChannelAt } })
   calls.forEach((params, index) => send({ id: `call-${index}`, method: "host/call", params }))
 }
+
+// The channel for questions that are waited for on the spot. They are taken after what was written before them.
+function offerSyncChannel() {
+  const folder = mkdtempSync(join(tmpdir(), "sync-"))
+  const pipes = ["questions", "answers"].map((name) => join(folder, name))
+  execFileSync("mkfifo", pipes)
+  const [questions, replies] = pipes.map((pipe) => openSync(pipe, constants.O_RDWR))
+  createInterface({ input: createReadStream(null, { fd: questions }) }).on("line", (line) => {
+    const { id, method, params } = JSON.parse(line)
+    process.stdin.resume()
+    onceTaken(params.after, () => {
+      handBack(line)
+      if (method === dieOn) process.exit(1)
+      if (answers[method] !== "silence") writeSync(replies, `${JSON.stringify({ jsonrpc: "2.0", id, result: next(answers[method]) })}\n`)
+    })
+  })
+  send({ method: "syncChannel", params: { folder } })
+}
+
+let taken = 0 // lines of the usual pipe
+let waiting = null
+function onceTaken(lines, action) {
+  waiting = () => {
+    if (taken < lines) return
+    waiting = null
+    action()
+  }
+  waiting()
+}
+
+const handBack = (line) => send({ id: `seen-${seen++}`, method: "host/call", params: { call: "session.get", arguments: { sessionID: line } } })
 
 // An answer for each time, `{ each: [first, second] }`, or one for all.
 const next = (answer) => (Array.isArray(answer?.each) ? (answer.each.shift() ?? null) : answer)
@@ -27,11 +64,11 @@ if (plan.refusesWith) {
   createInterface({ input: process.stdin })
     .on("line", (line) => {
       const message = JSON.parse(line)
-      send({
-        id: `seen-${seen++}`,
-        method: "host/call",
-        params: { call: "session.get", arguments: { sessionID: line } },
-      })
+      waiting?.()
+      taken += 1
+      setImmediate(() => waiting?.()) // if no other follows
+      if (String(message.id).startsWith("seen-")) return
+      if (!plan.handsNothingBack) handBack(line)
       if (message.method === undefined) return
       if (plan.deafAfter === message.method) process.stdin.pause()
       if (message.method === "initialize") {

@@ -49,9 +49,9 @@ const refused = (status, text = `{"error":{"message":"no"}}`) =>
   new Response(text, { status, headers: { "content-type": "application/json", "retry-after": "7" } })
 const to = (providerID, modelID) => ({ model: { providerID, modelID } })
 
-async function watching(t, answers, more = {}, host = client) {
-  const plan = { switching: "inline", questions: ["model.request", "chat.message"], answers: { "hook/model.request": answers }, ...more }
-  const bridge = await start(plan, { client: host })
+async function watching(t, answers, more = {}, { host = client, numbers } = {}) {
+  const plan = { switching: "inline", questions: ["model.request", "chat.message"], answers: { "hook/chat.message": null, "hook/model.request": answers }, ...more }
+  const bridge = await start(plan, { client: host, numbers })
   t.after(bridge.hooks.dispose)
   await bridge.event("session.created", { sessionID: "ses_1" })
   // Ready once it asks Python anything.
@@ -236,7 +236,7 @@ test("a request with a variant, or with signed thoughts, reaches no other model"
 
 test("a host that does not name its providers has every request handed back", async (t) => {
   const broken = { config: { providers: async () => Promise.reject(new Error("not now")) } }
-  const bridge = await watching(t, null, {}, broken)
+  const bridge = await watching(t, null, {}, { host: broken })
   serve = () => refused(429)
   assert.equal((await request(bridge)).status, 429)
   assert.deepEqual(questions(bridge)[0].reachable, {})
@@ -264,7 +264,7 @@ const EARLY = { p: ["first", "second"], q: ["third"] }
 
 test("a provider that was connected later is asked for once, and no request waits for that", async (t) => {
   const { host, next, times } = connectedLater()
-  const bridge = await watching(t, null, {}, host)
+  const bridge = await watching(t, null, {}, { host })
   serve = () => refused(429)
   await request(bridge)
   assert.equal(times(), 1)
@@ -280,7 +280,7 @@ test("a provider that was connected later is asked for once, and no request wait
 
 test("a list of providers that cannot be had again changes nothing, and is asked for with the next request", async (t) => {
   const { host, next, times } = connectedLater()
-  const bridge = await watching(t, null, {}, host)
+  const bridge = await watching(t, null, {}, { host })
   serve = () => refused(429)
   await request(bridge, LATE)
   await next("fails")
@@ -362,3 +362,73 @@ for (const [npm, { nothing, thoughts, error, content, end }] of Object.entries(S
     assert.deepEqual(questions(bridge).map(({ failure }) => failure.ending), ["refused", "empty", "cut", "broken", "cut"])
     assert.deepEqual(questions(bridge).at(-1).reachable, {})
   })
+
+// A bridge that has opened the channel for questions that are waited for on the spot.
+const onTheSpot = (t, answers, { plan = {}, numbers } = {}) => watching(t, answers, { syncChannel: true, ...plan }, { numbers })
+
+// Nothing may be under way on the usual pipe, which stands still meanwhile.
+const STANDS_STILL = { numbers: { onTheSpot: 60_000 }, plan: { handsNothingBack: true } }
+
+// A refusal whose reading takes no turn of the host's loop, and whether there was one since.
+function refusedWith(body) {
+  const seen = { turn: false }
+  const text = async () => {
+    setImmediate(() => (seen.turn = true))
+    return body
+  }
+  return [seen, { ok: false, status: 429, headers: new Headers(), text }]
+}
+
+test("an answer is waited for on the spot: the host comes to nothing else before it", async (t) => {
+  const bridge = await onTheSpot(t, to("q", "third"), STANDS_STILL)
+  const [seen, failure] = refusedWith("no")
+  serve = (time) => (time === 1 ? failure : stream(delta(seen.turn ? "Late" : "Hi"), END))
+  assert.equal(await (await request(bridge)).text(), delta("Hi") + END)
+  await bridge.got("hook/model.request")
+})
+
+test("a question says what was written before it, since it may overtake that", async (t) => {
+  const bridge = await onTheSpot(t, null, { plan: { events: ["session.idle"], deafAfter: "hook/chat.message" } })
+  serve = () => refused(429)
+  await bridge.event("session.idle", { sessionID: "ses_1" })
+  await request(bridge)
+  await bridge.got("hook/model.request")
+  const [event, question] = bridge.received.entries.slice(-2)
+  assert.deepEqual([event.params.event?.type, question.method], ["session.idle", "hook/model.request"])
+})
+
+test("an answer that takes longer is taken when it comes", async (t) => {
+  const bridge = await onTheSpot(t, to("q", "third"), { numbers: { onTheSpot: -1 } })
+  serve = (time) => (time === 1 ? refused(429) : stream(delta("Hi"), END))
+  assert.equal(await (await request(bridge)).text(), delta("Hi") + END)
+})
+
+test("without an answer the host waits no longer than for any other", async (t) => {
+  const bridge = await onTheSpot(t, "silence", { numbers: { nextModel: 30 } })
+  serve = () => refused(429)
+  assert.equal((await request(bridge)).status, 429)
+})
+
+test("a child that dies instead of answering is not waited for", async (t) => {
+  const bridge = await onTheSpot(t, null, { plan: { dieOn: "hook/model.request" }, numbers: { nextModel: 3_600_000, onTheSpot: -1 } })
+  serve = () => refused(429)
+  assert.equal((await request(bridge)).status, 429)
+})
+
+test("a question that is too long for it goes the usual way, and the next one is short again", async (t) => {
+  const bridge = await onTheSpot(t, to("q", "third"), STANDS_STILL)
+  const [first, long] = refusedWith("x".repeat(64 * 1024))
+  const [second, short] = refusedWith("no")
+  const served = [long, stream(delta("Hi"), END), short, stream(delta("Ho"), END)]
+  serve = (time) => served[time - 1]
+  assert.equal(await (await request(bridge)).text(), delta("Hi") + END)
+  assert.equal(first.turn, true)
+  serve = (time) => (time === 4 && second.turn ? stream(delta("Late"), END) : served[time - 1])
+  assert.equal(await (await request(bridge, { message: { id: "msg_2" } })).text(), delta("Ho") + END)
+})
+
+test("a channel that is not there changes nothing", async (t) => {
+  const bridge = await watching(t, to("q", "third"), { syncChannelAt: "/no/such/folder" })
+  serve = (time) => (time === 1 ? refused(429) : stream(delta("Hi"), END))
+  assert.equal(await (await request(bridge)).text(), delta("Hi") + END)
+})

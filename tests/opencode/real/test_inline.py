@@ -46,7 +46,7 @@ def chain(*models: str) -> str:
 
 SETTINGS: Final = "\n".join(
     [
-        '[fallback]\nswitching = "inline"\n' + chain(ref("fallback")),
+        '[log]\nlevel = "debug"\n[fallback]\nswitching = "inline"\n' + chain(ref("fallback")),
         *(f"[agents.{sdk}]\n{chain(f'of-{sdk}/second-{sdk}', f'by-{sdk}/third-{sdk}')}" for sdk in SDKS),
         f"[agents.login]\n{chain('of-login/second-login')}",
         f"[agents.to-login]\n{chain('of-login/third-login')}",
@@ -127,6 +127,12 @@ def test_each_sdk_takes_the_answer_of_another_model_and_of_another_provider(
     assert retried(turn) == []
     assert turn.authors() == [f"first-{sdk}"]
     assert turn.user_texts() == [[PROMPT]]
+
+
+def test_the_host_waits_for_the_answer_on_the_spot(begin: BeginTurn) -> None:
+    turn = begin(ref("limited")).wait_for_switch("Answer of fallback.")
+
+    assert "asked on the spot: hook/model.request" in turn.server.home.plugin_log_file.read_text()
 
 
 def test_a_login_keeps_its_own_fetch(begin: BeginTurn) -> None:
