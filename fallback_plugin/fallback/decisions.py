@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from fallback_plugin.fallback.effects import Record, Why
+from fallback_plugin.fallback.effects import NOT_INLINE, Record, Why
 
 MAX_BYTES: Final = 1_000_000
 MAX_LINE: Final = 4_000
@@ -21,9 +21,6 @@ LATEST_S: Final = 1e11
 
 BEGINNINGS: Final = frozenset({"switch", "retry", "exhausted"})
 """Decisions that answer a failure; what follows one in its session is how that ended."""
-
-NOT_INLINE: Final = "not inline"
-"""Comes before the beginning of the replay it leads to, and belongs to that."""
 
 
 def beside(health_file: Path) -> Path:

@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.fallback.classify import Failure
-from fallback_plugin.fallback.state import PassedOver
+from fallback_plugin.fallback.state import PassedOver, Plan
 from fallback_plugin.health.scope import Key, Scope
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
@@ -184,6 +184,18 @@ class Record:
     reason: str
     why: Why | None = None
 
+    @classmethod
+    def of_step(
+        cls, session_id: str, turn: str, sign: str, failure: Failure, plan: Plan, *, how: str = ""
+    ) -> "Record":
+        """Write down a step along the chain: the failed model is left, or asked once more."""
+        why = Why(turn, sign, plan.failed, failure, plan.model, plan.passed_over)
+        reason = f"{plan.failed}: {failure.kind} by {failure.evidence}{how}"
+        return cls(session_id, "retry" if plan.retries else "switch", reason, why)
+
+
+NOT_INLINE: Final = "not inline"
+"""The decision that comes before a replay which could have been spared."""
 
 Effect: TypeAlias = (
     Claim

@@ -12,7 +12,7 @@ from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context, stop_timers
-from fallback_plugin.fallback.effects import Effect, Record, Why
+from fallback_plugin.fallback.effects import NOT_INLINE, Effect, Record
 from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
@@ -132,7 +132,7 @@ class _Case:
             reason = "a variant needs another request"
         else:
             reason = self.request.obstacle or "another SDK, or a provider with a login or without a known key"
-        return [Record(self.session.id, "not inline", f"{planned.model}: {reason}")]
+        return [Record(self.session.id, NOT_INLINE, f"{planned.model}: {reason}")]
 
     def _plan(self) -> Planned:
         """Plan the next step; of a subagent's turn, which is never replayed, past whom it cannot reach."""
@@ -160,17 +160,15 @@ class _Case:
         turn.reasons[failed.model] = failure
         attempt = _take_over(session, turn, failed, plan.model, request=self.request, now=context.now)
         sign = SIGNS[self.request.ending]
-        why = Why(turn.message_id, sign, failed.model, failure, plan.model, plan.passed_over)
-        reason = f"{failed.model}: {failure.kind} by {failure.evidence}, inline"
         if plan.retries:
-            decision, said, closed = "retry", toasts.retrying(failed.model, failure), []
+            said, closed = toasts.retrying(failed.model, failure), []
         else:
-            decision, said = "switch", toasts.switching(failed.model, failure, plan.model)
+            said = toasts.switching(failed.model, failure, plan.model)
             closed = context.close(session, failed.model, usable_at, failure)
         return [
             *stop_timers(session),
             *closed,
-            Record(session.id, decision, reason, why),
+            Record.of_step(session.id, turn.message_id, sign, failure, plan, how=", inline"),
             *context.toast(session, said),
             *context.first_token_timer(session, attempt),
         ]

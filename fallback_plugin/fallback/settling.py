@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fallback_plugin.events import AssistantMessage, StoredMessage
 from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context
-from fallback_plugin.fallback.effects import Effect, Record, Why
+from fallback_plugin.fallback.effects import Effect, Record
 from fallback_plugin.fallback.owing import owe
 from fallback_plugin.fallback.replay import in_place, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Session
@@ -52,11 +52,11 @@ def settle(
     turn.half_answers.clear()
     turn.running = True
     turn.attempts.append(session.new_attempt(planned.model, dispatched=True))
-    why = Why(turn.message_id, SIGNS[owed.sign], failed.model, failure, planned.model, planned.passed_over)
-    decision = "retry" if planned.retries else "switch"
     effects = [
         *([] if planned.retries else context.close(session, failed.model, usable_at, failure)),
-        Record(session.id, decision, f"{failed.model}: {failure.kind}, at the end of the run", why),
+        Record.of_step(
+            session.id, turn.message_id, SIGNS[owed.sign], failure, planned, how=", at the end of the run"
+        ),
     ]
     return Settlement(in_place(user, planned.model), tuple(doomed)), effects
 

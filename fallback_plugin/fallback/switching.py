@@ -174,20 +174,8 @@ class Switching:
             session.ledger.answered(attempt.number, context.now)
             self.release(session)
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
-        failure = switch.failure
-        record = Record(
-            session.id,
-            "retry" if switch.plan.retries else "switch",
-            f"{attempt.model}: {failure.kind} by {failure.evidence}",
-            Why(
-                switch.turn.message_id,
-                SIGNS[switch.run],
-                attempt.model,
-                failure,
-                switch.plan.model,
-                switch.plan.passed_over,
-            ),
-        )
+        sign = SIGNS[switch.run]
+        record = Record.of_step(session.id, switch.turn.message_id, sign, switch.failure, switch.plan)
         if switch.run == "finished":
             switch.phase = "settling"
             return [StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
