@@ -11,6 +11,7 @@ import { Run } from "./run.js"
 import { Subscription } from "./subscription.js"
 import { later, TIMES } from "./times.js"
 import { Toasts } from "./toasts.js"
+import { UnfinishedSteps } from "./unfinished-steps.js"
 
 const BRIDGE_VERSION = "0.1.0"
 const PROTOCOL_VERSION = 1
@@ -33,6 +34,7 @@ export class Bridge {
   #saidDeath = false
   #subscription = new Subscription()
   #early = new EarlyEvents()
+  #steps = new UnfinishedSteps()
   #chains = null
   #nextId = 1
   #open = new Map() // id -> what to do with the answer
@@ -90,7 +92,9 @@ export class Bridge {
     if (this.#phase === "off") return
     const sessionID = event.properties?.sessionID
     if (type === "session.idle" || type === "session.deleted") this.#subscription.forget(sessionID)
+    if (type === "session.idle" || type === "session.deleted") this.#steps.forget(sessionID)
     if (type === "session.deleted") this.#requests.forget(sessionID)
+    if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
     if (this.#phase !== "ready") this.#early.keep(type, this.#eventLine(event))
     else if (this.#subscription.wants(type) || this.#subscription.isDue(type, sessionID)) this.#send(event)
@@ -132,6 +136,11 @@ export class Bridge {
       }
       const id = this.#request(`hook/${question}`, params(), answered, question === "model.request")
     })
+  }
+
+  // Resolves when the next step of a session may begin.
+  nextStep(sessionID) {
+    return this.#answers("model.request") ? this.#steps.next(sessionID) : undefined
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.
@@ -249,7 +258,9 @@ export class Bridge {
     if (call === "tui.showToast" && this.#toasts.keep(given.body))
       return { result: { status: 202, data: true, sentAfter, answeredAfter: sentAfter } }
     try {
-      const { data, error, response } = await CALLS[call](this.#context.client, given)
+      const answer = CALLS[call](this.#context.client, given)
+      if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
+      const { data, error, response } = await answer
       const status = response?.status ?? (error === undefined ? 200 : 500)
       return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence } }
     } catch (error) {

@@ -51,6 +51,7 @@ function hooks(bridge) {
     }),
 
     "chat.headers": harmless(async (input, output) => {
+      await bridge.nextStep(input.sessionID)
       const tag = bridge.watch(input)
       if (tag) output.headers[TAG] = tag
     }),

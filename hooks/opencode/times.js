@@ -6,6 +6,7 @@ export const TIMES = {
   question: 250,
   toolResult: 120_000,
   nextModel: 1_000,
+  unfinished: 250, // that the step after one without an end is held back
   onTheSpot: 12, // that the host waits for an answer, doing nothing else
   glance: 0.2, // between two looks for it
   look: 2, // the same once the host goes on
