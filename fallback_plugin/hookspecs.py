@@ -12,7 +12,7 @@ until one returns something other than None.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pluggy
 
@@ -52,6 +52,9 @@ TOOL_RESULT_DEADLINE_S: Final = 120.0
 
 RUN_ENDING_DEADLINE_S: Final = 3600.0
 """The same for ``run_ending``, which waits for whole turns."""
+
+OPEN_MEMORY_DEADLINE_S: Final = 5.0
+"""The same for ``open_session_memory``: a turn waits while its memory is opened."""
 
 ACTIVITY_EVERY_S: Final = 5.0
 """About how long after one ``message_activity`` the next one about the same session may come."""
@@ -160,6 +163,27 @@ class MemorySegment:
     start: int
     end: int
     owner_key: str = ""
+
+
+@runtime_checkable
+class OpenMemory(Protocol):
+    """What a plugin has open for a session, a database for example. Got from ``open_session_memory``.
+
+    Both methods have `NOTIFY_DEADLINE_S` each.
+    """
+
+    @property
+    def owner_key(self) -> str:
+        """The configuration that it belongs to, as a name that means the same after a restart."""
+        ...
+
+    async def commit(self, segment: MemorySegment) -> None:
+        """Keep a segment; it comes again if this raises. Its session may have another id by now."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what is open. Called once, and never while a segment is committed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,5 +372,20 @@ def commit_session_memory(session_id: str, segment: MemorySegment, host: HostCli
     """Keep a segment of a session's history in a memory of the plugin's. Since 0.1.
 
     Only our own agent host calls it, when work on a session pauses: at its end, when another one begins, when
-    the host stops. If any plugin raises or misses its deadline the segment comes again, to all of them.
+    the host stops. If any plugin raises or misses its deadline the segment comes again, to all of them. A
+    memory that has to stay open between segments is better got from ``open_session_memory``.
+    """
+
+
+@hookspec(firstresult=True)
+def open_session_memory(session_id: str, owner_key: str | None, host: HostClient) -> OpenMemory | None:
+    """Open what a memory needs for a session, before its next turn. First result wins. Since 0.1.
+
+    Only our own agent host asks. The turn waits `OPEN_MEMORY_DEADLINE_S`, then begins without. The handle
+    stays open over many turns, gets the segments that were marked for its ``owner_key``, and is closed once
+    these are committed: when the session is deleted, has not been used for long, or the host stops. After
+    settings changed the next turn asks anew; another answer takes the place of the handle there was.
+
+    ``owner_key`` is None for the configuration in force. Otherwise turns wait that were marked for this one,
+    and nothing of it is open: answer None if it exists no more. That handle is closed after one segment.
     """

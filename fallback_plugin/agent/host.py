@@ -18,7 +18,7 @@ from fallback_plugin.agent.health_reader import HealthReader
 from fallback_plugin.agent.host_calls import AgentCalls
 from fallback_plugin.agent.housekeeping import keep_house
 from fallback_plugin.agent.identifiers import NewId, new_id
-from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions
+from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions, StoredTurn
 from fallback_plugin.agent.naming import name_session
 from fallback_plugin.agent.plugin_events import PluginEvents
 from fallback_plugin.agent.plugin_hooks import PluginHooks
@@ -88,7 +88,7 @@ class AgentHost:
         self.bus: Final = Bus(store)
         self.plugins: Final = PluginHost(AgentCalls(self))
         self.models: Final = Providers(settings.providers, place.environ, default=settings.serve.model)
-        self.memory: Final = Remembering(store, self.plugins, clock=clock)
+        self.memory: Final = Remembering(store, self.plugins, is_live=self._is_live, clock=clock)
         self.giving_up: Final = GivingUp()
         self.health: Final = HealthReader(place.environ)
         self._events: Final = PluginEvents(self.plugins)
@@ -99,7 +99,7 @@ class AgentHost:
         self.sessions: Final = StoredSessions(store, defaults)
         turns = TurnRunner(
             sessions=self,
-            open_journal=lambda run: self.runs.turn(run, memory_owner=self.memory.owner()),
+            open_journal=self._open_journal,
             models=self.models,
             tools=(ReadTool(), WriteTool(), EditTool(), BashTool(_secrets(settings))),
             permissions=self.permissions,
@@ -136,6 +136,7 @@ class AgentHost:
         self.settings = settings
         self.permissions.settings = settings.permissions
         await self.plugins.settings_changed(settings)
+        self.memory.settings_changed()
 
     async def stop(self) -> None:
         """End in good order: nothing more is accepted, what is active unwinds, who listens is let go."""
@@ -188,8 +189,10 @@ class AgentHost:
         """Delete a session, also a busy one: what runs in it ends first."""
         await self.session(session_id)
         async with self.dispatcher.isolation.emptied(session_id):
-            await self.sessions.delete(session_id)
-        self.permissions.forget(session_id)
+            gone = await self.sessions.delete(session_id)
+        for each in gone:
+            self.permissions.forget(each)
+            self.memory.forget(each)
 
     async def revert(self, session_id: str, message_id: str | None) -> Session:
         """Hide a message and all after it until the next prompt deletes them; None shows them again."""
@@ -216,6 +219,12 @@ class AgentHost:
     def toast(self, properties: Json) -> None:
         """Show a note to everybody who looks."""
         self.bus.publish(PassingEvent(session_id=None, type="tui.toast.show", properties=properties))
+
+    async def _open_journal(self, run: Run) -> StoredTurn:
+        return self.runs.turn(run, memory_owner=await self.memory.open(run.session_id))
+
+    def _is_live(self, session_id: str) -> bool:
+        return self.dispatcher.status(session_id).is_busy
 
     def _read_failure(self, model: ModelRef, failure: ModelFailedError) -> Failure:
         rules = self.settings.fallback.rules

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, get_args
 
-from fallback_plugin.hookspecs import LastWords, ToolResult, Verdict
+from fallback_plugin.hookspecs import LastWords, OpenMemory, ToolResult, Verdict
 from fallback_plugin.model_ref import ModelRef
 
 _VERDICTS: Final = frozenset(get_args(Verdict))
@@ -30,6 +30,10 @@ _EXPECTED: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "permission_ask": (
         "'allow', 'ask' or 'deny'",
         lambda answer: isinstance(answer, str) and answer in _VERDICTS,
+    ),
+    "open_session_memory": (
+        "an object with owner_key, commit and close",
+        lambda answer: isinstance(answer, OpenMemory) and isinstance(answer.owner_key, str),
     ),
 }
 

@@ -255,3 +255,21 @@ async def test_commit_session_memory_brings_the_segment() -> None:
     arguments = await notified("commit_session_memory", segment=segment)
 
     assert arguments == {"session_id": "s", "segment": segment}
+
+
+class OpenDatabase:
+    """What a plugin has open."""
+
+    owner_key = "A"
+
+    async def commit(self, segment: MemorySegment) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+
+async def test_open_session_memory_may_answer_with_what_it_has_open() -> None:
+    arguments = await answered("open_session_memory", OpenDatabase(), owner_key="A")
+
+    assert arguments == {"session_id": "s", "owner_key": "A"}

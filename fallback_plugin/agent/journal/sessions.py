@@ -74,9 +74,12 @@ class StoredSessions:
 
         return await self._store.write(work)
 
-    async def delete(self, session_id: str) -> None:
-        """Delete a session, also a busy one: its runs end. Its children and what it continues go with it."""
-        await self._store.write(lambda tx: _delete(tx, sessions.get(tx.rows, session_id)))
+    async def delete(self, session_id: str) -> list[str]:
+        """Delete a session, also a busy one: its runs end. Its children and what it continues go with it.
+
+        Returns the ids of all that are gone.
+        """
+        return await self._store.write(lambda tx: _delete(tx, sessions.get(tx.rows, session_id)))
 
     async def fork(self, session_id: str, message_id: str | None = None) -> Session:
         """Begin a session with a copy of what stands before a message, or of everything."""
@@ -166,16 +169,17 @@ def _mark_reverted(tx: Transaction, session: Session, message_id: str | None) ->
     return session
 
 
-def _delete(tx: Transaction, session: Session) -> None:
-    for child in sessions.children(tx.rows, session.id):
-        _delete(tx, child)
+def _delete(tx: Transaction, session: Session) -> list[str]:
+    gone = [each for child in sessions.children(tx.rows, session.id) for each in _delete(tx, child)]
     unended = runs.in_states(tx.rows, _UNENDED, session_id=session.id)
     sessions.delete(tx.rows, session.id, tx.now)
     for run in unended:
         leave(tx, run, "cancelled")
     publishing.session_deleted(tx, session)
+    gone.append(session.id)
     if session.continues and (earlier := sessions.find(tx.rows, session.continues)) is not None:
-        _delete(tx, earlier)
+        gone += _delete(tx, earlier)
+    return gone
 
 
 _UNENDED: Final[frozenset[RunState]] = runs.WAITING | {"active"}

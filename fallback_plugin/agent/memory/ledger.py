@@ -98,9 +98,10 @@ class MemoryLedger:
         """
         if not session_id:
             return False
-        with anyio.move_on_after(timeout_s):
-            while wait and (under_way := self._attempts.get(session_id)) is not None:
-                await under_way.over.wait()
+        session_id = await self._store.id_now(session_id)
+        if wait:
+            with anyio.move_on_after(timeout_s):
+                await self.settled(session_id)
         if session_id in self._attempts:
             return False
         attempt = self._attempts[session_id] = _Attempt(session_id)
@@ -110,6 +111,15 @@ class MemoryLedger:
             del self._attempts[attempt.session_id]
             attempt.over.set()
 
+    def is_committing(self, session_id: str) -> bool:
+        """Tell whether an attempt is under way."""
+        return session_id in self._attempts
+
+    async def settled(self, session_id: str) -> None:
+        """Wait until no attempt is under way."""
+        while (under_way := self._attempts.get(session_id)) is not None:
+            await under_way.over.wait()
+
     async def discard(self, session_id: str | None) -> bool:
         """Let go of a session; False if it is being committed or has turns to commit."""
         if not session_id or session_id in self._attempts or await self.has_uncommitted(session_id):
@@ -118,14 +128,13 @@ class MemoryLedger:
         await self._store.forget(session_id)
         return True
 
-    async def rotate(self, old_id: str, new_id: str) -> None:
-        """Let the session that continues another have its turns, segments and owner."""
+    def rotate(self, old_id: str, new_id: str) -> None:
+        """Let the session that continues another have its owner, and the attempt that is under way."""
         if (owner := self._owners.pop(old_id, None)) is not None:
             self.register(new_id, owner)
         if (attempt := self._attempts.pop(old_id, None)) is not None:
             attempt.session_id = new_id
             self._attempts[new_id] = attempt
-        await self._store.move(old_id, new_id)
 
     async def recover(self) -> None:
         """Make due again what a restart cut off. To be called once, before anything is committed."""

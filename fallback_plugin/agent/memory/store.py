@@ -7,7 +7,15 @@ from fallback_plugin.agent.memory.segments import SessionMemory
 
 
 class SegmentStore(Protocol):
-    """Durable segments. The transaction that ends a completed turn applies `SessionMemory.marked` itself."""
+    """Durable segments. A session is found under each of its ids.
+
+    The transaction that ends a completed turn applies `SessionMemory.marked` itself, and the one that lets a
+    session go on under a new id moves its segments.
+    """
+
+    async def id_now(self, session_id: str) -> str:
+        """Return the id under which a session goes on; the same if there is no other."""
+        ...
 
     async def load(self, session_id: str) -> SessionMemory:
         """Return what there is of a session; an empty one if nothing."""
@@ -23,43 +31,6 @@ class SegmentStore(Protocol):
         """Return the sessions that have segments."""
         ...
 
-    async def move(self, old_id: str, new_id: str) -> None:
-        """Let a session's turns and segments be another's, which continues it."""
-        ...
-
     async def forget(self, session_id: str) -> None:
         """Let go of what is kept for a session without segments."""
         ...
-
-
-class SegmentsInMemory:
-    """Keeps segments for the life of this object."""
-
-    def __init__(self) -> None:
-        self.sessions: dict[str, SessionMemory] = {}
-
-    async def load(self, session_id: str) -> SessionMemory:
-        """Return what there is of a session."""
-        return self.sessions.get(session_id, SessionMemory())
-
-    async def change(
-        self, session_id: str, change: Callable[[SessionMemory], SessionMemory]
-    ) -> SessionMemory:
-        """Apply a change."""
-        changed = change(await self.load(session_id))
-        if changed != SessionMemory():
-            self.sessions[session_id] = changed
-        return changed
-
-    async def dirty(self) -> Sequence[str]:
-        """Return the sessions that have segments."""
-        return [session_id for session_id, memory in self.sessions.items() if not memory.is_clean]
-
-    async def move(self, old_id: str, new_id: str) -> None:
-        """Let a session's segments be another's."""
-        if old_id in self.sessions:
-            self.sessions[new_id] = self.sessions.pop(old_id)
-
-    async def forget(self, session_id: str) -> None:
-        """Let go of a session."""
-        self.sessions.pop(session_id, None)

@@ -3,18 +3,22 @@
 from collections.abc import Callable, Sequence
 
 from fallback_plugin.agent.memory.segments import SessionMemory
-from fallback_plugin.agent.store import Store, Transaction, segments
+from fallback_plugin.agent.store import Rows, Store, Transaction, segments, sessions
 
 
 class StoredSegments:
-    """`SegmentStore` over the store."""
+    """`SegmentStore` over the store. A session is found under each of its ids, whatever it was known by."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    async def id_now(self, session_id: str) -> str:
+        """Return the id under which a session goes on."""
+        return await self._store.read(lambda rows: _id_now(rows, session_id))
+
     async def load(self, session_id: str) -> SessionMemory:
         """Return what there is of a session."""
-        return await self._store.read(lambda rows: segments.load(rows, session_id))
+        return await self._store.read(lambda rows: segments.load(rows, _id_now(rows, session_id)))
 
     async def change(
         self, session_id: str, change: Callable[[SessionMemory], SessionMemory]
@@ -22,8 +26,9 @@ class StoredSegments:
         """Apply a change in one transaction."""
 
         def work(tx: Transaction) -> SessionMemory:
-            changed = change(segments.load(tx.rows, session_id))
-            segments.save(tx.rows, session_id, changed)
+            id_now = _id_now(tx.rows, session_id)
+            changed = change(segments.load(tx.rows, id_now))
+            segments.save(tx.rows, id_now, changed)
             return changed
 
         return await self._store.write(work)
@@ -32,8 +37,10 @@ class StoredSegments:
         """Return the sessions that have segments."""
         return await self._store.read(segments.sessions_with_segments)
 
-    async def move(self, old_id: str, new_id: str) -> None:
-        """Do nothing: the transaction that lets a session go on under a new id moves its segments."""
-
     async def forget(self, session_id: str) -> None:
         """Do nothing: a session without segments keeps its count of turns."""
+
+
+def _id_now(rows: Rows, session_id: str) -> str:
+    known = sessions.find(rows, session_id)
+    return session_id if known is None else sessions.latest(rows, session_id).id

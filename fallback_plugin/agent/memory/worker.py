@@ -74,8 +74,7 @@ class CommitWorker:
         """
         self._is_draining = True
         with anyio.move_on_after(deadline_s):
-            for done in list(self._under_way):
-                await done.wait()
+            await self.quiet()
             while dirty := await self._ledger.dirty():
                 if not await self._pass(dirty):
                     break
@@ -83,6 +82,11 @@ class CommitWorker:
         if left:
             logger.warning("memory of these sessions is not committed: %s", ", ".join(left))
         return left
+
+    async def quiet(self) -> None:
+        """Wait for what is under way."""
+        for done in list(self._under_way):
+            await done.wait()
 
     def start(self, work: Callable[[], Awaitable[object]]) -> anyio.Event:
         """Do something in a task that nobody's deadline cancels; return what is set at its end."""

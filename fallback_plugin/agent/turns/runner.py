@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 CLOSING_S: Final = 5.0
 """How long a stopped turn may take to close what is open."""
 
-OpenJournal: TypeAlias = Callable[[Run], TurnJournal]
-"""Opens the journal of an active run."""
+OpenJournal: TypeAlias = Callable[[Run], Awaitable[TurnJournal]]
+"""Opens the journal of an active run, and what its turn needs beside it. A stop of the turn cancels it."""
 
 
 class TurnRunner:
@@ -91,7 +91,7 @@ class TurnRunner:
         """Carry an active run to its end, and write that end down."""
         with CancelScope(shield=True):
             session = await self._services.sessions.session(run.session_id)
-        journal = WholeWrites(self._open_journal(run))
+        journal = WholeWrites(await self._open_journal(run))
         turn = Turn(self._services, run, session, journal, steered, fallbacks=self._redirected(run))
         try:
             await turn.go()

@@ -189,6 +189,90 @@ async def test_another_handle_for_a_session_closes_the_one_before() -> None:
 
 
 @in_virtual_time
+async def test_a_handle_that_was_replaced_is_open_until_it_has_its_turns() -> None:
+    before, after = FakeProvider("A", failures=1), FakeProvider("B")
+    memory = Memory(before, after)
+    async with opened(memory) as sessions:
+        sessions.open("s", before)
+        await memory.marked(1)
+        sessions.open("s", after)
+        await anyio.wait_all_tasks_blocked()
+        assert (before.calls, before.closed) == (1, 0)
+        assert sessions.find("s", "A") is before
+
+        assert await sessions.evict("s")
+        assert (before.calls, before.closed, after.calls, after.closed) == (2, 1, 0, 1)
+
+
+@in_virtual_time
+async def test_a_handle_goes_along_to_the_new_id() -> None:
+    provider = FakeProvider()
+    memory = Memory(provider)
+    async with opened(memory) as sessions:
+        sessions.open("s", provider)
+        await memory.marked(1)
+        memory.rotate("s", "t")
+        sessions.rotate("s", "t")
+        await memory.marked(1, session_id="t")
+
+        assert "s" not in sessions
+        assert await sessions.evict("t")
+        assert [(one.start, one.end) for one in provider.got] == [(1, 2)]
+        assert provider.closed == 1
+
+
+@in_virtual_time
+async def test_a_handle_is_asked_for_anew_after_settings_changed() -> None:
+    provider = FakeProvider()
+    memory = Memory(provider)
+    async with opened(memory) as sessions:
+        sessions.open("s", provider)
+        sessions.question()
+        assert sessions.get("s") is None
+        assert sessions.find("s", None) is provider, "turns are committed to it until there is another"
+
+        sessions.open("s", provider)
+        assert sessions.get("s") is provider
+        assert provider.closed == 0, "it was the right one"
+
+
+@in_virtual_time
+async def test_a_handle_that_cannot_be_closed_keeps_no_other_open() -> None:
+    class Broken(FakeProvider):
+        async def close(self) -> None:
+            await super().close()
+            raise OSError("it is gone already")
+
+    broken, healthy = Broken("A"), FakeProvider("B")
+    memory = Memory(broken, healthy)
+    async with opened(memory) as sessions:
+        sessions.open("s", broken)
+        sessions.open("t", healthy)
+
+        await sessions.close()
+        await sessions.close()
+
+    assert (broken.closed, healthy.closed, len(sessions)) == (1, 1, 0)
+
+
+@in_virtual_time
+async def test_a_handle_is_not_closed_at_the_end_while_it_keeps_turns() -> None:
+    provider = held()
+    memory = Memory(provider)
+    async with opened(memory) as sessions, anyio.create_task_group() as tasks:
+        sessions.open("s", provider)
+        await memory.marked(1)
+        tasks.start_soon(memory.ledger.commit, "s")
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(sessions.close)
+        await anyio.wait_all_tasks_blocked()
+        assert provider.closed == 0
+        let_go(provider)
+
+    assert provider.closed == 1
+
+
+@in_virtual_time
 async def test_handles_do_not_add_up() -> None:
     provider = FakeProvider()
     memory = Memory(provider)
@@ -198,7 +282,7 @@ async def test_handles_do_not_add_up() -> None:
             await memory.marked(1, session_id=str(number))
             await anyio.wait_all_tasks_blocked()
 
-        assert len(sessions._handles) == 10
+        assert len(sessions) == 10
         assert provider.closed == 990
         assert len(memory.store.sessions) == 10
 

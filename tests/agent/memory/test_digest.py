@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fallback_plugin.agent.memory.digest import SessionDigests, digest, file_name
-from fallback_plugin.agent.memory.plugin_provider import plugin_provider
+from fallback_plugin.agent.memory.plugin_provider import MemoryPlugins
 from fallback_plugin.errors import AgentError
 from fallback_plugin.events import AssistantMessage, Part, StoredMessage, UserMessage
 from fallback_plugin.hookspecs import MemorySegment, hookimpl
@@ -147,7 +147,7 @@ class TestPluginsAsProviders:
 
         host = host_of(Keeps())
         async with running(host):
-            await plugin_provider(host)(segment())
+            await MemoryPlugins(host).tell(segment())
 
         assert got == [segment()]
 
@@ -160,4 +160,4 @@ class TestPluginsAsProviders:
         host = host_of(Fails())
         async with running(host):
             with pytest.raises(AgentError, match="s:1-1: not kept by plugin"):
-                await plugin_provider(host)(segment())
+                await MemoryPlugins(host).tell(segment())

@@ -269,7 +269,7 @@ async def test_a_new_id_takes_over_owner_and_segments() -> None:
     await memory.marked(2, "A")
     await memory.ledger.commit("s")
 
-    await memory.ledger.rotate("s", "t")
+    memory.rotate("s", "t")
     await memory.marked(1, session_id="t")
 
     assert not await memory.ledger.has_uncommitted("s")
@@ -285,7 +285,7 @@ async def test_a_new_id_during_a_commit_ends_it_under_the_new_one() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(memory.ledger.commit, "s")
         await anyio.wait_all_tasks_blocked()
-        await memory.ledger.rotate("s", "t")
+        memory.rotate("s", "t")
         assert not await memory.ledger.commit("t"), "it is under way"
         assert provider.gate is not None
         provider.gate.set()

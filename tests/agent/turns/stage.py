@@ -111,7 +111,7 @@ class Stage:
         folds, self._folds = self._folds, []
         return folds
 
-    def _open_journal(self, run: Run) -> MemoryJournal:
+    async def _open_journal(self, run: Run) -> MemoryJournal:
         self.journal = MemoryJournal(self.store, run)
         return self.journal
 
