@@ -101,7 +101,7 @@ class AgentHost:
             sessions=self,
             open_journal=self._open_journal,
             models=self.models,
-            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(_secrets(settings))),
+            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(self._secrets)),
             permissions=self.permissions,
             hooks=hooks,
             giving_up=self.giving_up,
@@ -130,11 +130,12 @@ class AgentHost:
             task_status.started()
 
     async def apply(self, settings: Settings) -> None:
-        """Take settings that changed; where the models are is read at the start only."""
-        if settings.providers != self.settings.providers or settings.plugins != self.settings.plugins:
-            logger.warning("[providers] or [plugins] changed: start the host anew to use that")
+        """Take settings that changed, for what begins from now on; which plugins there are stays."""
+        if settings.plugins != self.settings.plugins:
+            logger.warning("[plugins] changed: start the host anew to use that")
         self.settings = settings
         self.permissions.settings = settings.permissions
+        await self.models.apply(settings.providers, default=settings.serve.model)
         await self.plugins.settings_changed(settings)
         self.memory.settings_changed()
 
@@ -226,6 +227,10 @@ class AgentHost:
     def _is_live(self, session_id: str) -> bool:
         return self.dispatcher.status(session_id).is_busy
 
+    def _secrets(self) -> frozenset[str]:
+        """Return the environment variables that no command of a model may see."""
+        return frozenset(each.api_key_env for each in self.settings.providers.values() if each.api_key_env)
+
     def _read_failure(self, model: ModelRef, failure: ModelFailedError) -> Failure:
         rules = self.settings.fallback.rules
         return attempt_failure(model, failure.error, failure.ending, self._clock(), rules=rules)
@@ -251,11 +256,6 @@ def _last_message(rows: Rows, run_id: str) -> Json:
     if not written:
         raise AgentError(f"run {run_id} has left no message", status=404)
     return messages.one(rows, run.session_id, written[-1].id)
-
-
-def _secrets(settings: Settings) -> frozenset[str]:
-    """Return the environment variables that no command of a model may see."""
-    return frozenset(each.api_key_env for each in settings.providers.values() if each.api_key_env)
 
 
 @asynccontextmanager

@@ -119,7 +119,7 @@ class FallbackPlugin:
         self._look_up_models(host)
 
     @hookimpl
-    def settings_changed(self, settings: Settings) -> None:
+    def settings_changed(self, settings: Settings, host: HostClient) -> None:
         """Decide by these settings from now on."""
         if self._own_health and settings.health != self._health_settings:
             self._health.shut()
@@ -127,7 +127,10 @@ class FallbackPlugin:
             self._health_settings = settings.health
             file = settings.health.file or default_file(os.environ)
             self._decisions = DecisionLog(beside(file), on_trouble=log.warning)
+        has_other_models = settings.providers != self.engine.settings.providers
         self.engine.settings = settings
+        if has_other_models:
+            self._look_up_models(host)
 
     @hookimpl
     def host_stopping(self) -> None:

@@ -24,10 +24,14 @@ def settings_for(provider: ScriptedProvider, **tables: Any) -> Settings:
 
 @asynccontextmanager
 async def running_host(
-    folder: Path, settings: Settings, plugins: Mapping[str, object] | None = None
+    folder: Path,
+    settings: Settings,
+    plugins: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[AgentHost]:
     """Start a host, and let it end in good order."""
-    place = Place(data=folder / "data", directory=folder, environ={"XDG_STATE_HOME": str(folder / "state")})
+    environ = {"XDG_STATE_HOME": str(folder / "state"), **(environ or {})}
+    place = Place(data=folder / "data", directory=folder, environ=environ)
     async with open_host(settings, place) as host:
         host.plugins.load(explicit=plugins or {}, builtins=False, entry_points=False)
         async with anyio.create_task_group() as tasks:

@@ -18,7 +18,7 @@ from fallback_plugin.health import MemoryHealth
 from fallback_plugin.hookspecs import LastWords, ModelAttempt, PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
-from fallback_plugin.settings import HealthSettings
+from fallback_plugin.settings import HealthSettings, ProviderSettings
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog, read_catalog
 from fallback_plugin.wire.prompt import Prompt
@@ -102,9 +102,9 @@ async def a_host() -> AsyncIterator[Host]:
         tasks.cancel_scope.cancel()
 
 
-def a_plugin(**changes: Any) -> FallbackPlugin:
+def a_plugin(host: Host, **changes: Any) -> FallbackPlugin:
     plugin = FallbackPlugin(clock=lambda: 1_000.0, health=MemoryHealth())
-    plugin.settings_changed(settings(**changes))
+    plugin.settings_changed(settings(**changes), host)
     return plugin
 
 
@@ -160,7 +160,7 @@ async def test_complaint_51_models_that_the_host_does_not_list_are_said_once_and
         host.catalog = read_catalog(
             {"providers": [{"id": "fake", "models": {"primary": {}}}, {"id": "third", "models": {"b": {}}}]}
         )
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         plugin.host_started(host)
         await host.toasted(1)
         plugin.host_started(host)
@@ -172,9 +172,24 @@ async def test_complaint_51_models_that_the_host_does_not_list_are_said_once_and
         assert [prompt.model for prompt in host.prompts] == [B]
 
 
+async def test_a_model_of_a_changed_provider_is_not_passed_over() -> None:
+    async with a_host() as host:
+        host.catalog = read_catalog({"providers": [{"id": "fake", "models": {"primary": {}}}]})
+        plugin = a_plugin(host, notify=False)
+        plugin.host_started(host)
+        await anyio.wait_all_tasks_blocked()
+        assert not plugin.engine.catalog.connected(A.provider)
+
+        host.catalog = EVERYTHING
+        changed = settings().model_copy(update={"providers": {A.provider: ProviderSettings()}})
+        plugin.settings_changed(changed, host)
+        await anyio.wait_all_tasks_blocked()
+        assert plugin.engine.catalog.connected(A.provider)
+
+
 async def test_an_error_leads_to_an_abort_a_prompt_and_a_toast() -> None:
     async with a_host() as host:
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
         await host.toasted(1)
@@ -186,7 +201,8 @@ async def test_what_was_decided_is_kept_beside_the_health_file(tmp_path: Path) -
     async with a_host() as host:
         plugin = FallbackPlugin(clock=lambda: 1_000.0)
         file = tmp_path / "health.sqlite3"
-        plugin.settings_changed(settings().model_copy(update={"health": HealthSettings(file=file)}))
+        kept = settings().model_copy(update={"health": HealthSettings(file=file)})
+        plugin.settings_changed(kept, host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
         await host.toasted(1)
@@ -208,7 +224,7 @@ async def test_a_run_that_owes_an_answer_gets_it_before_it_ends() -> None:
     async with a_host() as host:
         host.kind = "run"
         host.answers = [reply(3, error=HostError(name="APIError", status_code=503)), reply(4, "Hi")]
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         plugin.host_started(host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
@@ -221,7 +237,7 @@ async def test_a_run_that_owes_an_answer_gets_it_before_it_ends() -> None:
 async def test_a_run_that_was_answered_has_no_last_words() -> None:
     async with a_host() as host:
         host.kind = "run"
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         plugin.host_started(host)
         begin_turn(plugin, host)
         assert await plugin.run_ending("ses_1", host) is None
@@ -232,7 +248,7 @@ async def test_a_run_says_why_nobody_answers() -> None:
         host.kind = "run"
         refused = HostError(name="APIError", status_code=401)
         host.answers = [reply(3, error=refused), reply(4, error=refused)]
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         plugin.host_started(host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
@@ -246,7 +262,7 @@ async def test_a_run_does_not_go_on_for_ever() -> None:
     async with a_host() as host:
         host.kind = "run"
         host.hangs = True
-        plugin = a_plugin(run_deadline=0.01)
+        plugin = a_plugin(host, run_deadline=0.01)
         plugin.host_started(host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
@@ -258,7 +274,7 @@ async def test_a_run_does_not_go_on_for_ever() -> None:
 
 async def test_a_failed_request_is_answered_with_the_next_model() -> None:
     async with a_host() as host:
-        plugin = a_plugin(switching="inline")
+        plugin = a_plugin(host, switching="inline")
         begin_turn(plugin, host)
         request = ModelAttempt(
             session_id="ses_1",
@@ -277,7 +293,7 @@ async def test_a_failed_request_is_answered_with_the_next_model() -> None:
 
 async def test_every_status_event_is_handed_on() -> None:
     async with a_host() as host:
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host)
         status = {"type": "retry", "attempt": 1, "message": "Rate limit reached", "next": 1_002_000}
         plugin.session_status(event("session.status", status=status), host)
@@ -288,7 +304,7 @@ async def test_every_status_event_is_handed_on() -> None:
 
 async def test_switched_off_no_call_is_made() -> None:
     async with a_host() as host:
-        plugin = a_plugin(enabled=False)
+        plugin = a_plugin(host, enabled=False)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
         await anyio.wait_all_tasks_blocked()
@@ -297,7 +313,7 @@ async def test_switched_off_no_call_is_made() -> None:
 
 async def test_a_deleted_session_is_forgotten() -> None:
     async with a_host() as host:
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host)
         plugin.session_deleted(event("session.deleted"), host)
         assert plugin.engine.session("ses_1") is None
@@ -305,7 +321,7 @@ async def test_a_deleted_session_is_forgotten() -> None:
 
 async def test_a_compacted_session_is_tolerated() -> None:
     async with a_host() as host:
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host)
         assert plugin.engine.handle(event("session.compacted"), 1_000.0) == []
 
@@ -314,7 +330,7 @@ async def test_a_compacted_session_is_tolerated() -> None:
 async def test_a_call_that_raises_leaves_nothing_in_flight(error: Exception) -> None:
     async with a_host() as host:
         host.abort_error = error
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
         await host.toasted(1)
@@ -324,7 +340,7 @@ async def test_a_call_that_raises_leaves_nothing_in_flight(error: Exception) -> 
 
 async def test_a_prompt_is_redirected_while_the_primary_cools() -> None:
     async with a_host() as host:
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host)
         plugin.session_error(event("session.error", error=api_error(401)), host)
         await host.toasted(1)
@@ -334,7 +350,7 @@ async def test_a_prompt_is_redirected_while_the_primary_cools() -> None:
 
 async def test_a_silent_model_is_left_when_its_time_is_over() -> None:
     async with a_host() as host:
-        plugin = a_plugin(first_token_timeout=0.001)
+        plugin = a_plugin(host, first_token_timeout=0.001)
         begin_turn(plugin, host)
         await host.toasted(1)
         assert host.prompts[0].model == A
@@ -342,7 +358,7 @@ async def test_a_silent_model_is_left_when_its_time_is_over() -> None:
 
 async def test_a_timer_that_is_stopped_never_fires() -> None:
     async with a_host() as host:
-        plugin = a_plugin(first_token_timeout="10m")
+        plugin = a_plugin(host, first_token_timeout="10m")
         begin_turn(plugin, host)
         plugin.session_idle(event("session.idle"), host)
         await anyio.wait_all_tasks_blocked()
@@ -370,14 +386,14 @@ def answered(*texts: str) -> list[StoredMessage]:
 async def test_an_empty_task_result_gets_the_childs_text() -> None:
     async with a_host() as host:
         host.history = answered("I found", "it.")
-        result = await a_plugin().tool_after(TASK, task_result(EMPTY), host)
+        result = await a_plugin(host).tool_after(TASK, task_result(EMPTY), host)
         assert result == task_result(FILLED.replace("I found it.", "I found\nit."))
 
 
 async def test_the_child_named_in_the_metadata_goes_first() -> None:
     async with a_host() as host:
         host.history = answered("I found it.")
-        result = await a_plugin().tool_after(
+        result = await a_plugin(host).tool_after(
             TASK, task_result("<task_result></task_result>", sessionId="ses_c"), host
         )
         assert result is not None
@@ -387,7 +403,7 @@ async def test_the_child_named_in_the_metadata_goes_first() -> None:
 async def test_it_waits_for_a_child_that_still_works() -> None:
     async with a_host() as host:
         host.history = answered("I found it.")
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host, "ses_child")
         results: list[ToolResult | None] = []
 
@@ -404,7 +420,7 @@ async def test_it_waits_for_a_child_that_still_works() -> None:
 
 async def test_a_child_that_never_ends_leaves_the_result_as_it_is() -> None:
     async with a_host() as host:
-        plugin = a_plugin()
+        plugin = a_plugin(host)
         begin_turn(plugin, host, "ses_child")
         with anyio.move_on_after(0.01) as deadline:
             await plugin.tool_after(TASK, task_result(EMPTY), host)
@@ -423,9 +439,9 @@ async def test_a_child_that_never_ends_leaves_the_result_as_it_is() -> None:
 async def test_every_other_result_stays_as_it_is(call: ToolCall, output: str) -> None:
     async with a_host() as host:
         host.history = answered("I found it.")
-        assert await a_plugin().tool_after(call, task_result(output), host) is None
+        assert await a_plugin(host).tool_after(call, task_result(output), host) is None
 
 
 async def test_a_child_without_text_leaves_the_result_empty() -> None:
     async with a_host() as host:
-        assert await a_plugin().tool_after(TASK, task_result(EMPTY), host) is None
+        assert await a_plugin(host).tool_after(TASK, task_result(EMPTY), host) is None

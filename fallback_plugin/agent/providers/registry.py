@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import anyio.to_thread
 
 from fallback_plugin.agent.identifiers import NewId, new_id
@@ -22,11 +24,21 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
+@dataclass(slots=True, eq=False)
+class _Way:
+    """The way to an endpoint, and how many requests are on it."""
+
+    client: "OpenAIClient"
+    requests: int = 0
+
+
 class Providers:
     """Asks the models of ``[providers]``; a key is read from ``environ`` when it is needed.
 
     ``catalog`` holds what is known of the models.
     """
+
+    catalog: ModelCatalog
 
     def __init__(
         self,
@@ -38,12 +50,10 @@ class Providers:
         new_id: NewId = new_id,
     ) -> None:
         self._environ = environ
-        self._default = default
         self._timeouts = timeouts
         self._new_id = new_id
-        self._clients: dict[tuple[str, str | None], OpenAIClient] = {}
-        self._settings = {name: each for name, each in settings.items() if each.base_url}
-        self.catalog: Final = ModelCatalog({name: _served(each) for name, each in self._settings.items()})
+        self._ways: dict[tuple[str, str | None], _Way] = {}
+        self._take(settings, default)
 
     @property
     def models(self) -> tuple[ModelRef, ...]:
@@ -63,6 +73,13 @@ class Providers:
         """Return what is known of a model."""
         return self.catalog.facts(model)
 
+    async def apply(
+        self, settings: Mapping[str, ProviderSettings], *, default: ModelRef | None = None
+    ) -> None:
+        """Take other settings, from the next request on; one that is under way goes on to its end."""
+        self._take(settings, default)
+        await self._close_unused()
+
     @asynccontextmanager
     async def stream(
         self, model: ModelRef, request: ModelRequest
@@ -72,38 +89,57 @@ class Providers:
         Raises:
             ModelFailedError: whatever goes wrong, here or while the events are read.
         """
-        client = await self._client(model)
+        way = await self._way(model)
         headers = {"x-session-id": request.session_id}
         new_call_id = partial(self._new_id, "call")
-        async with client.stream(self._body(model, request), headers, new_call_id) as events:
-            yield events
+        way.requests += 1
+        try:
+            async with way.client.stream(self._body(model, request), headers, new_call_id) as events:
+                yield events
+        finally:
+            way.requests -= 1
+            await self._close_unused()
 
     async def get_ready(self, model: ModelRef) -> None:
         """Make the way to a model; the first one takes most of a second, which is not the model's."""
         with suppress(ModelFailedError):
-            await self._client(model)
+            await self._way(model)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            await client.aclose()
+        ways, self._ways = list(self._ways.values()), {}
+        for way in ways:
+            await way.client.aclose()
 
-    async def _client(self, model: ModelRef) -> "OpenAIClient":
+    def _take(self, settings: Mapping[str, ProviderSettings], default: ModelRef | None) -> None:
+        self._default = default
+        self._settings = {name: each for name, each in settings.items() if each.base_url}
+        self.catalog = ModelCatalog({name: _served(each) for name, each in self._settings.items()})
+
+    async def _close_unused(self) -> None:
+        """Close the ways that the settings do not name any more and no request is on."""
+        named = {(each.base_url, self._key(each)) for each in self._settings.values()}
+        for place in [place for place, way in self._ways.items() if place not in named and not way.requests]:
+            with anyio.CancelScope(shield=True):
+                await self._ways.pop(place).client.aclose()
+
+    def _key(self, provider: ProviderSettings) -> str | None:
+        return self._environ.get(provider.api_key_env) if provider.api_key_env else None
+
+    async def _way(self, model: ModelRef) -> _Way:
         provider = self._settings.get(model.provider)
         if provider is None or model.model not in provider.models or provider.base_url is None:
             message = f"Model not found: {model}. Name it in [providers.{model.provider}] models"
             raise ModelFailedError(HostError(name="ProviderModelNotFoundError", message=message), "refused")
-        variable = provider.api_key_env
-        key = self._environ.get(variable) if variable else None
-        if variable and not key:
-            message = f"{model.provider}: the environment variable {variable} holds no key"
+        key = self._key(provider)
+        if provider.api_key_env and not key:
+            message = f"{model.provider}: the environment variable {provider.api_key_env} holds no key"
             raise ModelFailedError(HostError(name="ProviderAuthError", message=message), "refused")
         place = (provider.base_url, key)
-        if place not in self._clients:
+        if place not in self._ways:
             client = await anyio.to_thread.run_sync(_new_client, provider.base_url, key, self._timeouts)
-            self._clients.setdefault(place, client)
-        return self._clients[place]
+            self._ways.setdefault(place, _Way(client))
+        return self._ways[place]
 
     def _body(self, model: ModelRef, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -294,6 +294,35 @@ async def test_report_S18_leaving_closes_the_providers_stream(
         )
 
 
+async def test_other_settings_count_from_the_next_request_and_break_no_stream(
+    provider: ScriptedProvider,
+) -> None:
+    gate = Gate()
+    provider.script("m", stream("Hel", gate, "lo"))
+    with ScriptedProvider({"m": [stream("new")]}) as other:
+        async with asking(provider.url) as providers:
+            async with providers.stream(MODEL, REQUEST) as events:
+                assert await anext(events) == TextDelta("Hel")
+                await providers.apply(settings(other.url))
+                assert (await events_of(providers))[0] == TextDelta("new")
+                gate.open()
+                assert await anext(events) == TextDelta("lo")
+
+            assert list(providers._ways) == [(other.url, KEY)], "nothing is left of the place before"
+
+
+async def test_a_model_that_was_taken_away_is_not_asked(provider: ScriptedProvider) -> None:
+    provider.script("m", stream("Yes."))
+    async with asking(provider.url) as providers:
+        await events_of(providers)
+        await providers.apply({})
+
+        assert providers.models == ()
+        with pytest.raises(ModelFailedError, match="Model not found"):
+            await events_of(providers)
+        assert providers._ways == {}
+
+
 def test_models_are_listed_with_what_is_known_of_them() -> None:
     models = {"m": {"context": 1000, "output": 100, "images": True}, "n": {}}
     providers = Providers(settings("http://x/v1", models=models), {})

@@ -141,7 +141,7 @@ async def staged(
         plugin = FallbackPlugin(health=MemoryHealth())
         chain = ["scripted/second", "scripted/third"]
         values = {"fallback_models": chain, **fallback}
-        plugin.settings_changed(Settings.model_validate({"fallback": values}))
+        plugin.settings_changed(Settings.model_validate({"fallback": values}), host)  # type: ignore[arg-type]  # as below
         hooks = PluginHooks(plugin, host)
         async with stage(provider, folder, hooks=hooks) as on:
             host.on = on

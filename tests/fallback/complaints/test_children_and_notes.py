@@ -62,7 +62,7 @@ async def test_complaint_77_of_two_copies_one_acts() -> None:
         host: Any = StuckHost(tasks)
         for _ in range(2):
             plugin = FallbackPlugin(clock=lambda: 1_000.0, health=health)
-            plugin.settings_changed(settings())
+            plugin.settings_changed(settings(), host)
             refuse_key(plugin, host)
         await anyio.wait_all_tasks_blocked()
         assert host.calls.count("abort") == 1

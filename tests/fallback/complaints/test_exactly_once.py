@@ -187,9 +187,9 @@ def test_complaint_16_when_the_picked_model_fails_the_chain_is_tried_from_its_be
 @pytest.mark.anyio
 async def test_complaint_19_no_hook_waits_for_a_call_to_the_host() -> None:
     plugin = FallbackPlugin(clock=lambda: 1_000.0, health=MemoryHealth())
-    plugin.settings_changed(settings())
     async with anyio.create_task_group() as tasks:
         host: Any = StuckHost(tasks)
+        plugin.settings_changed(settings(), host)
         refuse_key(plugin, host)
         await anyio.wait_all_tasks_blocked()
         assert host.calls == ["session", "abort"]

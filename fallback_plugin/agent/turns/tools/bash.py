@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ _LAST_OUTPUT_S: Final = 0.5
 
 
 class BashTool:
-    """Runs commands. ``hidden`` are variables that these do not get: the keys of the providers."""
+    """Runs commands. ``hidden`` returns the variables that these do not get: the keys of the providers."""
 
     name: Final = "bash"
     description: Final = (
@@ -46,8 +46,10 @@ class BashTool:
         "additionalProperties": False,
     }
 
-    def __init__(self, hidden: Iterable[str] = (), *, term_grace_s: float = TERM_GRACE_S) -> None:
-        self._hidden = frozenset(hidden)
+    def __init__(
+        self, hidden: Callable[[], frozenset[str]] = frozenset, *, term_grace_s: float = TERM_GRACE_S
+    ) -> None:
+        self._hidden = hidden
         self._term_grace_s = term_grace_s
 
     def permit(self, arguments: Json, project: Path) -> Permit:  # noqa: ARG002 -- a tool's signature
@@ -60,7 +62,8 @@ class BashTool:
     async def run(self, arguments: Json, project: Path) -> ToolOutput:
         """Run the command to its end, or to the end of its time."""
         timeout_s = arguments.get("timeout", DEFAULT_TIMEOUT_S)
-        environ = {name: value for name, value in os.environ.items() if name not in self._hidden}
+        hidden = self._hidden()
+        environ = {name: value for name, value in os.environ.items() if name not in hidden}
         output = CappedOutput()
         command = [shutil.which("bash") or "/bin/sh", "-c", arguments["command"]]
         async with process_group(

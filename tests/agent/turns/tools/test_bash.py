@@ -53,7 +53,9 @@ async def test_the_keys_of_the_providers_are_not_handed_on(
     monkeypatch.setenv("THE_KEY", "s3cret")
     monkeypatch.setenv("ANOTHER", "value")
 
-    output = await run(tmp_path, 'echo "<$THE_KEY> $ANOTHER"', BashTool(hidden=["THE_KEY"]))
+    output = await run(
+        tmp_path, 'echo "<$THE_KEY> $ANOTHER"', BashTool(hidden=lambda: frozenset({"THE_KEY"}))
+    )
 
     assert output.output == "<> value\n"
 

@@ -1,0 +1,105 @@
+"""Settings that change while the host runs: what begins after that uses them, what is under way goes on."""
+
+import socket
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+
+from fallback_plugin.agent.host import Place
+from fallback_plugin.agent.http.guard import Rules
+from fallback_plugin.agent.http.server import listening, url_of
+from fallback_plugin.agent.serving import Service
+from fallback_plugin.model_ref import ModelRef
+from tests.agent.whole_host import complete, new_session, prompt, running_host, settings_for
+from tests.loopback.provider import ScriptedProvider
+from tests.loopback.reply import Gate, stream, tool_call
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_changed_provider_counts_for_the_next_run_and_breaks_no_answer(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    gate = Gate()
+    provider.script("first", stream("The old ", gate, "one."))
+    with ScriptedProvider({"first": [stream("The new one.")]}) as other:
+        async with running_host(tmp_path, settings_for(provider)) as host:
+            before, after = await new_session(host), await new_session(host)
+            under_way = await host.dispatcher.accept(before, prompt())
+            await anyio.to_thread.run_sync(provider.wait_for, lambda: bool(provider.requests("first")))
+            await host.apply(settings_for(other))
+            await complete(host, after)
+            gate.open()
+            await host.dispatcher.wait(under_way.run.id)
+
+            answers = [(await host.history(session))[-1]["parts"] for session in (before, after)]
+            texts = [part["text"] for parts in answers for part in parts if part["type"] == "text"]
+            assert texts == ["The old one.", "The new one."]
+
+
+async def test_a_model_that_settings_name_anew_can_be_asked_and_the_default_follows(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("third", stream("Yes."))
+    third = ModelRef("fake", "third")
+    async with running_host(tmp_path, settings_for(provider)) as host:
+        session = await new_session(host)
+        assert (await complete(host, session, model=third)).outcome == "failed"
+
+        fake = {"base_url": provider.url, "models": ["third"]}
+        await host.apply(settings_for(provider, providers={"fake": fake}, serve={"model": str(third)}))
+
+        assert host.models.default == third
+        assert (await complete(host, session, model=third)).outcome == "completed"
+
+
+async def test_a_key_that_settings_name_anew_is_not_shown_to_commands(
+    provider: ScriptedProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_KEY", "s3cret")
+    provider.script("first", tool_call("bash", {"command": 'echo "<$THE_KEY>" > shown'}), stream("Done."))
+    async with running_host(tmp_path, settings_for(provider), environ={"THE_KEY": "s3cret"}) as host:
+        fake = {"base_url": provider.url, "models": ["first"], "api_key_env": "THE_KEY"}
+        await host.apply(settings_for(provider, providers={"fake": fake}, permissions={"bash": "allow"}))
+        await complete(host, await new_session(host))
+
+    assert (tmp_path / "shown").read_text() == "<>\n"
+    assert provider.requests("first")[0].headers["authorization"] == "Bearer s3cret"
+
+
+async def listed(http: httpx2.AsyncClient) -> set[str]:
+    providers = (await http.get("/config/providers")).json()["providers"]
+    return {f"{each['id']}/{model}" for each in providers for model in each["models"]}
+
+
+@pytest.fixture
+def listener() -> socket.socket:
+    return listening("127.0.0.1", 0)
+
+
+async def test_serve_takes_a_changed_file(
+    listener: socket.socket, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    file = tmp_path / "fallback.toml"
+    table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n'
+    file.write_text(table.format("first"))
+    ready, stop = anyio.Event(), anyio.Event()
+    service = Service(
+        place=Place(data=tmp_path / "data", directory=tmp_path, environ={"HOME": str(tmp_path)}),
+        settings_file=file,
+        listener=listener,
+        rules=Rules(),
+        ready=ready.set,
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: service.serve(stop=stop))
+        await ready.wait()
+        async with httpx2.AsyncClient(base_url=url_of(listener)) as http:
+            assert await listed(http) == {"fake/first"}
+            file.write_text(table.format("second"))
+            with anyio.fail_after(8):
+                while await listed(http) != {"fake/second"}:
+                    pass
+        stop.set()
