@@ -36,7 +36,7 @@ async def answer(
         request = ModelRequest(
             session_id=state.session.id,
             messages=_written_for(state.model, messages, services, state),
-            tools=services.tool_calls.offered(state.run.prompt.tools),
+            tools=services.tool_calls.offered(state.prompt.tools),
         )
         await services.models.get_ready(state.model)  # a model's time begins with its message
         writer = state.new_writer(services)
@@ -66,6 +66,6 @@ def _written_for(
 ) -> list[dict[str, Any]]:
     return request_messages(
         messages,
-        system=system_prompt(state.session, state.run.prompt),
+        system=system_prompt(state.session, state.prompt),
         images=services.models.facts(model).images is True,
     )

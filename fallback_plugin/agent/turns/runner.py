@@ -13,21 +13,21 @@ from anyio import CancelScope
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
-from fallback_plugin.agent.records import Json, Run
+from fallback_plugin.agent.records import Run
 from fallback_plugin.agent.turns.attempts import Attempts
-from fallback_plugin.agent.turns.fallback_note import ReadFailure, Resting, resting_note
+from fallback_plugin.agent.turns.fallback_note import ReadFailure, Resting
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.agent.turns.journal import WholeWrites
+from fallback_plugin.agent.turns.model_choice import ModelChoice
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.state import MAX_STEPS, TurnServices
 from fallback_plugin.agent.turns.step_writer import Clock
 from fallback_plugin.agent.turns.tool_calls import ToolCalls
 from fallback_plugin.agent.turns.tools import Tool
-from fallback_plugin.agent.turns.turn import Turn, agent_of, model_of
+from fallback_plugin.agent.turns.turn import Turn
 from fallback_plugin.errors import FencedError
-from fallback_plugin.hookspecs import PromptRequest
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ class TurnRunner:
         max_steps: int = MAX_STEPS,
     ) -> None:
         self._open_journal = open_journal
-        self._resting = resting
         self._services = TurnServices(
+            choice=ModelChoice(models, hooks, resting),
             sessions=sessions,
             models=models,
             attempts=Attempts(models, hooks, giving_up),
@@ -75,24 +75,14 @@ class TurnRunner:
     async def prepare(self, run: Run) -> Run:
         """Return a run with the model that its prompt shall run on: what it names, or a plugin's choice."""
         session = await self._services.sessions.session(run.session_id)
-        resolved = model_of(run, session, self._services.models)
-        request = PromptRequest(
-            session_id=run.session_id,
-            message_id=run.message_id,
-            agent=agent_of(run, session),
-            model=run.prompt.model,
-            resolved=resolved,
-        )
-        chosen = await self._services.hooks.chat_message(request) or resolved
-        instead_of = None if chosen == resolved else resolved
-        return replace(run, prompt=replace(run.prompt, model=chosen, instead_of=instead_of))
+        return replace(run, prompt=await self._services.choice.choose(run, session))
 
     async def run(self, run: Run, steered: Steered) -> None:
         """Carry an active run to its end, and write that end down."""
         with CancelScope(shield=True):
             session = await self._services.sessions.session(run.session_id)
         journal = WholeWrites(await self._open_journal(run))
-        turn = Turn(self._services, run, session, journal, steered, fallbacks=self._redirected(run))
+        turn = Turn(self._services, run, session, journal, steered)
         try:
             await turn.go()
         except anyio.get_cancelled_exc_class():
@@ -101,10 +91,3 @@ class TurnRunner:
             raise
         except FencedError:
             log.info("%s was taken off its lane: its turn writes no more", run.id)
-
-    def _redirected(self, run: Run) -> tuple[Json, ...]:
-        """Return the note of a prompt that a plugin has kept from a model that rests."""
-        resting, chosen = run.prompt.instead_of, run.prompt.model
-        if resting is None or chosen is None or (closure := self._resting(resting)) is None:
-            return ()
-        return (resting_note(resting, closure, chosen, self._services.now_ms()),)

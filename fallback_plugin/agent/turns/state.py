@@ -6,12 +6,13 @@ from typing import Any, Final
 from fallback_plugin.agent.identifiers import NewId
 from fallback_plugin.agent.protocols import TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
-from fallback_plugin.agent.records import Json, Run, Session
+from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
 from fallback_plugin.agent.turns.attempts import Asker, Attempts
 from fallback_plugin.agent.turns.fallback_note import ReadFailure
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.agent.turns.messages import assistant_message
+from fallback_plugin.agent.turns.model_choice import ModelChoice
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.step_writer import Clock, StepWriter
 from fallback_plugin.agent.turns.tool_calls import ToolCalls
@@ -36,6 +37,7 @@ class TurnServices:
 
     sessions: Sessions
     models: Providers
+    choice: ModelChoice
     attempts: Attempts
     tool_calls: ToolCalls
     permissions: Permissions
@@ -55,6 +57,7 @@ class TurnState:
     """Where a turn stands.
 
     Attributes:
+        prompt: what the next step goes by: the run's prompt, and what those say that have joined it.
         message_id: the person's message that is being answered: the first, or one that steered the turn.
         model: the model the turn is on.
         fallbacks: the switches since the last answer, for the next one to tell of.
@@ -62,6 +65,7 @@ class TurnState:
     """
 
     run: Run
+    prompt: UserPrompt
     session: Session
     journal: TurnJournal
     message_id: str

@@ -1,18 +1,19 @@
 """One turn: the steps from a person's message to the end of its answer."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from anyio import CancelScope
 
 from fallback_plugin.agent.protocols import Steered, TurnJournal
-from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Outcome, Run, Session
 from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.answering import HistoryTooLongError, answer
 from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.loop_guard import MAX_REPEATS, LoopGuard
 from fallback_plugin.agent.turns.messages import ABORTED
+from fallback_plugin.agent.turns.model_choice import agent_of
 from fallback_plugin.agent.turns.shortening import Shortening
 from fallback_plugin.agent.turns.state import TurnFailedError, TurnServices, TurnState
 from fallback_plugin.agent.turns.step_writer import StepWriter
@@ -20,20 +21,8 @@ from fallback_plugin.events import HostError
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.error import write_error
 
-DEFAULT_AGENT: Final = "build"
-
 NO_MODEL: Final = ModelRef("none", "none")
 """Stands on the answer of a turn for which no model is set."""
-
-
-def agent_of(run: Run, session: Session) -> str:
-    """Return the agent that a run's prompt goes to."""
-    return run.prompt.agent or session.agent or DEFAULT_AGENT
-
-
-def model_of(run: Run, session: Session, models: Providers) -> ModelRef | None:
-    """Return the model a run is on: what its prompt names, the session's last, or the default one."""
-    return run.prompt.model or session.model or models.default
 
 
 class Turn:
@@ -46,18 +35,17 @@ class Turn:
         session: Session,
         journal: TurnJournal,
         steered: Steered,
-        *,
-        fallbacks: tuple[Json, ...] = (),
     ) -> None:
         self._services = services
         self._state = TurnState(
             run=run,
+            prompt=run.prompt,
             session=session,
             journal=journal,
             message_id=run.message_id,
-            agent=agent_of(run, session),
-            model=model_of(run, session, services.models) or NO_MODEL,
-            fallbacks=fallbacks,
+            agent=agent_of(run.prompt, session),
+            model=services.choice.named(run.prompt, session) or NO_MODEL,
+            fallbacks=services.choice.notes(run.prompt, services.now_ms()),
         )
         self._steered = steered
         self._guard = LoopGuard()
@@ -66,7 +54,7 @@ class Turn:
 
     async def go(self) -> None:
         """Take step after step until nothing is asked for any more, and write the end down."""
-        prompt = self._state.run.prompt
+        prompt = self._state.prompt
         try:
             if prompt.no_reply:
                 await self._finish(None, "completed")
@@ -121,9 +109,25 @@ class Turn:
             return True
         if not goes_on:
             await self._close(info)
-        if joined:
-            state.message_id = joined[-1].message_id
+        for run in joined:
+            await self._take_in(run)
         return False
+
+    async def _take_in(self, run: Run) -> None:
+        """Go on as a prompt says that joined the turn; where it says nothing, all stays as it was."""
+        services, state = self._services, self._state
+        state.message_id = run.message_id
+        said = {
+            name: value
+            for name in ("agent", "system", "tools")
+            if (value := getattr(run.prompt, name)) is not None
+        }
+        state.prompt = replace(state.prompt, **said)
+        state.agent = agent_of(state.prompt, state.session)
+        if run.prompt.model is not None:
+            chosen = await services.choice.choose(run, state.session)
+            state.model = chosen.model or state.model
+            state.fallbacks = services.choice.notes(chosen, services.now_ms())
 
     async def _close(self, info: Json) -> None:
         """Write down that a step which is not the last has ended."""
@@ -138,7 +142,7 @@ class Turn:
         if writer.finished is not None and writer.finished.reason == "length":
             await tool_calls.leave_out(writer)
             return False
-        return await tool_calls.run(writer, Path(state.session.directory), state.run.prompt.tools)
+        return await tool_calls.run(writer, Path(state.session.directory), state.prompt.tools)
 
     def _goes_round(self, writer: StepWriter) -> bool:
         return any(self._guard.goes_round(call.tool, call.arguments) for call in writer.calls)

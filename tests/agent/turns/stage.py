@@ -18,7 +18,7 @@ from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.health.closure import Closure
-from fallback_plugin.hookspecs import ModelAttempt, NextModel
+from fallback_plugin.hookspecs import ModelAttempt, NextModel, PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import PermissionSettings, ProviderSettings
 from tests.agent.turns.memory_store import MemoryJournal, MemoryStore
@@ -38,6 +38,10 @@ class Hooks(NoHooks):
         self.answers = list(answers)
         self.failures: list[ModelAttempt] = []
         self.completed: list[CompletedTurn] = []
+        self.chosen: dict[ModelRef | None, ModelRef] = {}
+
+    async def chat_message(self, request: PromptRequest) -> ModelRef | None:
+        return self.chosen.get(request.model)
 
     async def model_attempt_failed(self, attempt: ModelAttempt) -> NextModel | None:
         self.failures.append(attempt)
@@ -95,9 +99,9 @@ class Stage:
         await self.runner.run(run, self._steered)
         return run
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, model: ModelRef | None = None, **more: Any) -> None:
         """Let a prompt join the turn when it asks for one."""
-        self._folds.append(self.store.ask(self.session, text))
+        self._folds.append(self.store.ask(self.session, text, model, **more))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the provider has seen something."""

@@ -1,6 +1,7 @@
 """A turn from a person's message to the end of its answer, on a real connection."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -29,6 +30,16 @@ from tests.loopback.reply import (
 )
 
 pytestmark = pytest.mark.anyio
+
+
+def offered(body: Any) -> set[str]:
+    """Return the tools that a request offers."""
+    return {tool["function"]["name"] for tool in body["tools"]}
+
+
+def system_of(body: Any) -> str:
+    """Return what a request says before anything else."""
+    return str(body["messages"][0]["content"])
 
 
 def kinds(parts: list[dict[str, str]]) -> list[str]:
@@ -364,6 +375,66 @@ async def test_a_prompt_that_joins_at_the_end_is_answered(provider: ScriptedProv
         await on.runner.run(run, on._steered)
 
         assert on.store.text(on.session) == "One.Two."
+
+
+async def test_a_prompt_that_joins_brings_its_model_its_system_and_its_tools(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", tool_call("bash", {"command": "true"}))
+    provider.script("second", tool_call("read", {"path": "x"}), stream("Done."))
+    async with stage(provider, tmp_path) as on:
+        run = on.store.ask(on.session, "first thing", FIRST, system="Be brief.", tools={"write": False})
+        on.steer("another", SECOND, system="Rhyme.", tools={"bash": False}, agent="poet")
+        await on.runner.run(run, on._steered)
+
+        infos = [answer["info"] for answer in on.store.answers(on.session)]
+        assert [info["modelID"] for info in infos] == ["first", "second", "second"]
+        assert [info["agent"] for info in infos] == ["build", "poet", "poet"]
+    (before,), (after, last) = provider.requests("first"), provider.requests("second")
+    assert [offered(request.body) for request in (before, after, last)] == [
+        {"read", "edit", "bash"},
+        *[{"read", "write", "edit"}] * 2,
+    ]
+    assert [system_of(request.body).rpartition("\n")[2] for request in (before, after)] == [
+        "Be brief.",
+        "Rhyme.",
+    ]
+
+
+async def test_where_a_prompt_that_joins_says_nothing_all_stays(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", status(429))
+    provider.script("second", tool_call("bash", {"command": "true"}), stream("Done."))
+    hooks = Hooks(SECOND)
+    hooks.chosen[None] = THIRD
+    async with stage(provider, tmp_path, hooks=hooks) as on:
+        run = on.store.ask(on.session, "first thing", FIRST, system="Be brief.", tools={"write": False})
+        on.steer("and another")
+        await on.runner.run(run, on._steered)
+
+        assert on.store.ends[run.id].outcome == "completed", "the model it has fallen back to goes on"
+    before, after = provider.requests("second")
+    assert system_of(after.body) == system_of(before.body)
+    assert offered(after.body) == offered(before.body)
+
+
+async def test_a_plugin_chooses_the_model_of_a_prompt_that_joins(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", tool_call("bash", {"command": "true"}))
+    provider.script("third", stream("Done."))
+    hooks = Hooks()
+    hooks.chosen[SECOND] = THIRD
+    resting = Closure(until=160.0, reason="quota", failures=1, closed_at=90.0)
+    async with stage(provider, tmp_path, hooks=hooks, closures={SECOND: resting}) as on:
+        run = on.store.ask(on.session, "first thing", FIRST)
+        on.steer("and another", SECOND)
+        await on.runner.run(run, on._steered)
+
+        (note,) = on.store.answers(on.session)[-1]["info"]["fallbacks"]
+        assert (note["failed"]["modelID"], note["next"]["modelID"]) == ("second", "third")
+    assert provider.requests("second") == []
 
 
 async def test_a_model_that_goes_round_in_circles_is_stopped(
