@@ -1,10 +1,5 @@
 // Runs the steps of a vector or a schedule against the page's pager; ../driving.py is its twin and says what they mean.
-
-import assert from "node:assert/strict"
-import path from "node:path"
-
-const { HistoryPager } = await import(path.join(process.env.WEB, "history.js"))
-const { visible } = await import(path.join(process.env.WEB, "history-window.js"))
+// It runs under node and in a browser, which load the page's modules and compare what was found each in its own way.
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase())
 const snake = (name) => name && name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -17,7 +12,11 @@ export class Driver {
   painted = []
   idle = 0
 
-  constructor({ session = null, page_rows = 10, window_rows = 40, cursors = "items", obeys_aborts = false }) {
+  /** `compare(found, expected, name)` is called with each thing that a step says is true. */
+  constructor({ HistoryPager, visible }, options, compare) {
+    const { session = null, page_rows = 10, window_rows = 40, cursors = "items", obeys_aborts = false } = options
+    this.visible = visible
+    this.compare = compare
     this.isObedient = obeys_aborts
     this.hasCursors = cursors === "items"
     this.pager = new HistoryPager((request, signal) => this.fetch(request, signal), session, {
@@ -42,7 +41,7 @@ export class Driver {
     return {
       session: pager.sessionID,
       window: compact(pager.messages.map(({ id }) => id)),
-      visible: compact(visible(window).map(({ id }) => id)),
+      visible: compact(this.visible(window).map(({ id }) => id)),
       older: window.older,
       newer: window.newer,
       revision: window.revision,
@@ -67,7 +66,7 @@ export class Driver {
       const found = isPartial
         ? Object.fromEntries(Object.keys(value).map((key) => [key, state[name][key] ?? null]))
         : state[name]
-      assert.deepEqual(found, value, name)
+      this.compare(found, value, name)
     }
   }
 
@@ -95,7 +94,7 @@ export class Driver {
     if ("fail" in step) this.answers[step.fail].reject(new Error(step.error ?? "500"))
     else if ("no_data" in step) this.answers[step.no_data].resolve(null)
     else if ("reply" in step) this.answers[step.reply].resolve(this.page(step))
-    else assert.fail(`no such step: ${JSON.stringify(step)}`)
+    else throw new Error(`no such step: ${JSON.stringify(step)}`)
   }
 
   page(step) {
@@ -146,7 +145,8 @@ export class Driver {
   }
 }
 
-const settle = () => new Promise((resolve) => setImmediate(resolve))
+// One turn of the event loop, in which all promises there are have been settled.
+const settle = () => new Promise(globalThis.setImmediate ?? setTimeout)
 
 async function takeAll(pages, leaveAfter) {
   let taken = 0

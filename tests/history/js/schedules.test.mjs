@@ -3,13 +3,13 @@
 import { readFile } from "node:fs/promises"
 import test from "node:test"
 
-import { Driver } from "./driving.mjs"
+import { newDriver } from "./under_node.mjs"
 
 const schedules = JSON.parse(await readFile(process.env.SCHEDULES))
 
 test("each schedule shows what it shows in Python", async () => {
   for (const { options, steps } of schedules) {
-    const driver = new Driver(options)
+    const driver = newDriver(options)
     for (const [index, step] of steps.entries())
       try {
         await driver.step(step)
