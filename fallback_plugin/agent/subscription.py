@@ -46,6 +46,11 @@ class Subscription:
         self._snapshot_at = 0
         self._lengths: dict[str, int] = {}
 
+    @property
+    def last(self) -> int:
+        """The sequence of the last row that was told of, or that this listens after."""
+        return self._last
+
     def offer(self, event: HostEvent, last: int) -> None:
         """Take an event in; ``last`` is the sequence of the last row that was published before or with it."""
         if self._is_behind or not self._wanted(event):

@@ -1,6 +1,7 @@
 """Answers of the host that reach the page when a test says so."""
 
 from collections.abc import Callable
+from random import Random
 
 from playwright.sync_api import APIResponse, Page, Route
 
@@ -27,6 +28,13 @@ class HeldRoutes:
         """Let one held answer reach the page, by default the oldest; a page that gave it up gets none."""
         route, response = self._held.pop(at)
         route.fulfill(response=response)
+
+    def release_some(self, chance: Random) -> bool:
+        """Let any one of the held answers reach the page; tell whether there was one."""
+        if not self._held:
+            return False
+        self.release(chance.randrange(len(self._held)))
+        return True
 
     def stop(self) -> None:
         """Hold nothing back any more."""

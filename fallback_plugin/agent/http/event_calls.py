@@ -57,7 +57,7 @@ class EventCalls:
 
     async def _listen(self, after: int | None, frames: Frames) -> AsyncGenerator[bytes]:
         with closing(self._host.bus.subscribe(after=after)) as events:
-            yield frames.special("server.connected")
+            yield frames.connected(events.last)
             async for event in events:
                 piece = bytearray(frames.of(event))
                 await (

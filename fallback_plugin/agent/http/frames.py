@@ -35,8 +35,15 @@ class Frames:
         return frame
 
     def special(self, kind: str) -> bytes:
-        """Return the frame of an event about the stream itself: ``server.connected``."""
+        """Return the frame of an event about the stream itself: ``server.heartbeat``."""
         return self._frame(self._passing_id(), kind, {})
+
+    def connected(self, at: int) -> bytes:
+        """Return the first frame of a stream, with the place in the log that it begins at.
+
+        A client that is cut off before it heard of anything can go on from there.
+        """
+        return b"id: %d\n" % at + self.special("server.connected")
 
     def _write(self, event: HostEvent) -> bytes:
         if isinstance(event, StoredEvent):

@@ -205,15 +205,30 @@ def test_report_E19_a_client_that_comes_back_goes_on_where_it_left_off(home: Age
         server.kill()
 
     with AgentServer(home) as server:
-        missed = []
         with httpx2.stream("GET", f"{server.url}/event", headers={"last-event-id": str(last)}) as response:
             lines = (line for line in response.iter_lines() if line.startswith("id:"))
+            begins_at = next(lines)
             missed = [next(lines) for _ in known[3:-1]]
 
         rows = [
             event["id"].removeprefix("evt_") for event in known[3:] if not event["id"].startswith("evt_p")
         ]
+        assert begins_at == f"id: {last}"
         assert [line.removeprefix("id: ") for line in missed][: len(rows)] == rows
+
+
+def test_a_client_that_was_cut_off_before_it_heard_of_anything_misses_nothing(home: AgentHome) -> None:
+    with AgentServer(home) as server:
+        with httpx2.stream("GET", f"{server.url}/event") as response:
+            first = next(line for line in response.iter_lines() if line.startswith("id: "))
+        session = server.create_session()
+
+        after = first.removeprefix("id: ")
+        with httpx2.stream("GET", f"{server.url}/event", headers={"last-event-id": after}) as response:
+            lines = (line for line in response.iter_lines() if line.startswith("data: "))
+            created = next(event for line in lines if "session.created" in (event := line))
+
+        assert session in created
 
 
 def test_a_repeated_request_is_the_same_run(home: AgentHome, provider: ScriptedProvider) -> None:
