@@ -99,6 +99,22 @@ def test_the_wheel_holds_every_file_of_the_tree_and_no_other(unpacked: Path) -> 
     assert packed == expected
 
 
+def test_the_wheel_names_its_licence_and_those_of_the_libraries_in_it(unpacked: Path) -> None:
+    vendor = "fallback_plugin/agent/http/web/vendor"
+    licences = ["LICENSE", f"{vendor}/dompurify/LICENSE", f"{vendor}/marked/LICENSE"]
+    about = unpacked / f"fallback_plugin-{__version__}.dist-info"
+
+    named = [
+        line.partition(": ")[2]
+        for line in (about / "METADATA").read_text().splitlines()
+        if line.startswith("License-File: ")
+    ]
+
+    assert sorted(named) == licences
+    for licence in licences:
+        assert (about / "licenses" / licence).read_bytes() == (ROOT / licence).read_bytes()
+
+
 def test_the_wheel_has_one_importable_name(unpacked: Path) -> None:
     names = {path.name for path in unpacked.iterdir()}
 

@@ -44,6 +44,32 @@ def test_a_file_comes_with_the_policy_and_is_sent_once(path: str, server: AgentS
 
 
 @pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/", {}, 200),
+        ("/session", {}, 200),
+        ("/session/nobody", {}, 404),
+        ("/nothing", {}, 404),
+        ("/event?after=x", {}, 400),
+        ("/session", {"origin": "https://elsewhere.invalid"}, 403),
+        ("/session", {"host": "elsewhere.invalid"}, 421),
+    ],
+)
+def test_no_answer_is_taken_for_something_else(
+    path: str, headers: dict[str, str], status: int, server: AgentServer
+) -> None:
+    answer = httpx2.get(f"{server.url}{path}", headers=headers)
+
+    assert answer.status_code == status
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+
+
+def test_neither_is_a_stream_of_events(server: AgentServer) -> None:
+    with httpx2.stream("GET", f"{server.url}/event") as answer:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "/web/",

@@ -23,6 +23,7 @@ from fallback_plugin.agent.http.permission_calls import PermissionCalls
 from fallback_plugin.agent.http.refusals import broken, refused, unknown_path
 from fallback_plugin.agent.http.run_calls import RunCalls
 from fallback_plugin.agent.http.session_calls import SessionCalls
+from fallback_plugin.agent.http.sniffing import NoSniffing
 from fallback_plugin.errors import AgentError
 
 
@@ -47,7 +48,7 @@ def application(host: AgentHost, rules: Rules) -> App:
     calls.append(Call("GET", "/doc", doc, "This description"))
     handlers: dict[Any, Any] = {AgentError: refused, HTTPException: unknown_path, Exception: broken}
     app = Starlette(routes=[*_routes(calls), *page_routes()], exception_handlers=handlers)
-    return Guard(cast("App", app), rules)
+    return NoSniffing(Guard(cast("App", app), rules))
 
 
 def _routes(calls: Sequence[Call]) -> list[Route]:

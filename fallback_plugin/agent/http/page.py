@@ -36,7 +36,6 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
 }
 
 _TYPES: Final[Mapping[str, str]] = {
