@@ -47,12 +47,9 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else FACADE
 
 
-def imported(file: Path, *, at_import_only: bool = False) -> Iterator[str]:
-    """Return the modules of this package that a file imports, wherever in it the import stands.
-
-    With ``at_import_only``, those for type checkers and those inside functions are left out.
-    """
-    for node in _statements(ast.parse(file.read_text(encoding="utf-8")), at_import_only=at_import_only):
+def imported(file: Path) -> Iterator[str]:
+    """Return the modules of this package that a file imports, wherever in it the import stands."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names if name.name.partition(".")[0] == FACADE)
@@ -62,21 +59,6 @@ def imported(file: Path, *, at_import_only: bool = False) -> Iterator[str]:
                     yield full if full in MODULES else source
             case _:
                 pass
-
-
-def _statements(node: ast.AST, *, at_import_only: bool) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if at_import_only and (_is_for_type_checkers(child) or isinstance(child, _FUNCTIONS)):
-            continue
-        yield child
-        yield from _statements(child, at_import_only=at_import_only)
-
-
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _is_for_type_checkers(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
 @cache
@@ -114,12 +96,9 @@ def test_nothing_inside_uses_the_facade_but_for_the_version(module: str) -> None
 
 
 def test_no_two_modules_import_each_other() -> None:
-    """Also not by way of others."""
+    """Also not by way of others, for type checkers alone, or inside a function."""
     sorter = TopologicalSorter(
-        {
-            name: {other for other in imported(file, at_import_only=True) if other not in (name, FACADE)}
-            for name, file in MODULES.items()
-        }
+        {name: {other for other in others if other not in (name, FACADE)} for name, others in graph().items()}
     )
 
     try:

@@ -244,7 +244,7 @@ class AgentHost:
 
     def _turn_completed(self, turn: CompletedTurn) -> None:
         if self._beside is not None:
-            self._beside.start_soon(name_session, self, turn)
+            self._beside.start_soon(name_session, turn, self, self.sessions, self.models)
 
     async def _before_moving(self, old_id: str, new_id: str) -> None:
         await self.dispatcher.rotate(old_id, new_id)

@@ -1,12 +1,16 @@
 """What our own host offers its plugins: the calls of `HostCalls`, made without a wire."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 import anyio
 
-from fallback_plugin.agent.records import UserPrompt
+from fallback_plugin.agent.dispatch import Cancelled, Dispatcher
+from fallback_plugin.agent.providers.registry import Providers
+from fallback_plugin.agent.records import Json, Session, UserPrompt
+from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.errors import AgentError, HostCallError, HostCallTimeoutError
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
@@ -15,14 +19,63 @@ from fallback_plugin.wire.model_catalog import ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast, write_toast
 
-if TYPE_CHECKING:
-    from fallback_plugin.agent.host import AgentHost
+
+class CalledHost(Protocol):
+    """What of the host plugins reach through their calls. What it refuses is an `AgentError`."""
+
+    @property
+    def directory(self) -> Path:
+        """The project folder."""
+        ...
+
+    @property
+    def models(self) -> Providers:
+        """The models that may be asked."""
+        ...
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Accepts prompts."""
+        ...
+
+    @property
+    def giving_up(self) -> GivingUp:
+        """Leaves a model that is waited for."""
+        ...
+
+    async def session(self, session_id: str) -> Session:
+        """Look a session up."""
+        ...
+
+    async def history(self, session_id: str) -> Sequence[Json]:
+        """Return a session's messages as ``{info, parts}``, oldest first."""
+        ...
+
+    async def answer(self, session_id: str, prompt: UserPrompt) -> Json:
+        """Run a prompt and return the last message of its answer."""
+        ...
+
+    async def stop_session(self, session_id: str) -> Cancelled:
+        """Stop what runs in a session, and wait until it has ended."""
+        ...
+
+    async def revert(self, session_id: str, message_id: str) -> Session:
+        """Hide a message and all after it."""
+        ...
+
+    async def delete_message(self, session_id: str, message_id: str) -> None:
+        """Delete one message."""
+        ...
+
+    def toast(self, properties: Json) -> None:
+        """Show a note to everybody who looks."""
+        ...
 
 
 class AgentCalls:
     """Implements `HostCalls`; what the host refuses is a `HostCallError` here, as it is over HTTP."""
 
-    def __init__(self, host: "AgentHost") -> None:
+    def __init__(self, host: CalledHost) -> None:
         self._host = host
 
     @property

@@ -8,15 +8,15 @@ from typing import Final
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
+from anyio.from_thread import BlockingPortal
 
-from fallback_plugin.agent.dispatch.from_threads import DispatcherFromThreads
+from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.isolation import Isolation
-from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, LaneStatus
+from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, LaneStatus, Reservation
 from fallback_plugin.agent.dispatch.lane_runner import LaneRunner
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
 from fallback_plugin.agent.dispatch.reply import Reply
-from fallback_plugin.agent.dispatch.reservations import AcceptSequence, Reservation
 from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
 from fallback_plugin.agent.protocols import Accepted, RunJournal, Turns
 from fallback_plugin.agent.records import Run, UserPrompt
@@ -32,12 +32,12 @@ STOP_MARGIN_S: Final = 5.0
 class Dispatcher:
     """Runs the prompts of each session one after the other; sessions run side by side.
 
-    Keep `run` running; use everything else from its event loop's thread (`from_threads` is for others).
-    What is asked for here is the dispatcher's own work: it goes on when the one who asked is cancelled.
+    Keep `run` running; use everything else from its event loop's thread; other threads use
+    `DispatcherFromThreads`. What is asked for here is the dispatcher's own work: it goes on when the one who
+    asked is cancelled.
 
     Attributes:
         isolation: gives a session to one operation that is no run.
-        from_threads: the dispatcher for other threads.
 
     Args:
         journal: where everything is written down.
@@ -58,7 +58,11 @@ class Dispatcher:
             journal, turns, self._lanes, self._under_way, watchdog_s=watchdog_s, tasks=self._tasks
         )
         self.isolation = Isolation(self._lanes, self._runner, self._tasks)
-        self.from_threads = DispatcherFromThreads(self, lambda: self._tasks.portal)
+
+    @property
+    def portal(self) -> BlockingPortal:
+        """What calls into its event loop from other threads. Raises `AgentError` if it does not run."""
+        return self._tasks.portal
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve until `stop` or cancellation; after either, what is active gets its time to unwind."""

@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
-from fallback_plugin.agent.dispatch.reservations import AcceptSequence, Reservation
 from fallback_plugin.agent.records import Run
 from fallback_plugin.errors import AgentError
 
@@ -52,6 +52,23 @@ class LaneStatus:
     accepted: int = 0
     queued: int = 0
     is_busy: bool = False
+
+
+class Reservation:
+    """A prompt's place on a lane, from its acceptance until it is decided what becomes of it."""
+
+    def __init__(self, lane: "Lane", sequence: int) -> None:
+        self.lane = lane
+        self.sequence = sequence
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether a cancel came after this acceptance."""
+        return self.lane.covers(self.sequence)
+
+    def close(self) -> None:
+        """Give the place back; harmless if that was done."""
+        self.lane.close_reservation(self)
 
 
 class Lane:

@@ -8,10 +8,9 @@ import anyio
 
 from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
 from fallback_plugin.agent.dispatch.execution import Execution
-from fallback_plugin.agent.dispatch.lane import Cancelled, Lane
+from fallback_plugin.agent.dispatch.lane import Cancelled, Lane, Reservation
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
-from fallback_plugin.agent.dispatch.reservations import Reservation
 from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
 from fallback_plugin.agent.protocols import RunJournal, Turns
 from fallback_plugin.agent.records import Json, Outcome, Run

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.lane import Lane
-from fallback_plugin.agent.dispatch.reservations import AcceptSequence
 from fallback_plugin.errors import AgentError
 
 

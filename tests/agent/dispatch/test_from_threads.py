@@ -6,6 +6,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from fallback_plugin.agent.dispatch import DispatcherFromThreads
 from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.stage import Stage, prompt
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_threads_get_the_same_answers() -> None:
     stage = Stage()
     stage.hold("held")
-    threads = stage.dispatcher.from_threads
+    threads = DispatcherFromThreads(stage.dispatcher)
 
     def use() -> None:
         run = threads.accept("s", prompt("a")).run
@@ -44,7 +45,7 @@ async def test_many_threads_at_once_lose_nothing() -> None:
         await tasks.start(stage.dispatcher.run)
         with ThreadPoolExecutor(8) as pool:
             texts = [str(number) for number in range(64)]
-            accept = stage.dispatcher.from_threads.accept
+            accept = DispatcherFromThreads(stage.dispatcher).accept
             futures = [pool.submit(accept, "s", prompt(text)) for text in texts]
             for future in futures:
                 run = (await anyio.to_thread.run_sync(future.result)).run
@@ -57,4 +58,4 @@ async def test_many_threads_at_once_lose_nothing() -> None:
 
 async def test_a_host_that_does_not_run_refuses() -> None:
     with pytest.raises(AgentError, match="does not run"):
-        Stage().dispatcher.from_threads.status("s")
+        DispatcherFromThreads(Stage().dispatcher).status("s")

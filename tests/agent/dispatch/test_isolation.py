@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from fallback_plugin.agent.dispatch import LaneStatus
+from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
-from fallback_plugin.agent.dispatch.reservations import AcceptSequence
 from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.scripted_turns import Stuck
 from tests.agent.dispatch.stage import WATCHDOG_S, Stage, on_stage

@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
+from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
 from fallback_plugin.agent.dispatch.lane import Cancelled, Lane, LaneStatus, Waiting
-from fallback_plugin.agent.dispatch.reservations import AcceptSequence
 from fallback_plugin.agent.records import Delivery, Run
 from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.stage import prompt
