@@ -25,6 +25,13 @@ class RunJournal(Protocol):
     place in that order. A call that fails changes nothing.
     """
 
+    async def ids_of(self, session_id: str) -> Sequence[str]:
+        """Return every id that a session has had, the newest last. Raises `AgentError` 404.
+
+        Of all calls this one alone has no place in their order.
+        """
+        ...
+
     async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
         """Keep a prompt. Raises `AgentError` if there is no such session or the disk refuses."""
         ...
@@ -69,8 +76,11 @@ class RunJournal(Protocol):
         """End a held run without a trace in the history. Raises `AgentError`, 409 if it is not held."""
         ...
 
-    async def status(self, session_id: str, status: StatusWord) -> None:
-        """Publish that a session became busy or idle; a power failure may lose this, and leaves it idle."""
+    async def status(self, ids: Sequence[str], status: StatusWord) -> None:
+        """Publish that a session became busy or idle, under each of its ids at once.
+
+        A power failure may lose this, and leaves it idle.
+        """
         ...
 
 

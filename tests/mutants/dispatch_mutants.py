@@ -63,12 +63,12 @@ DISPATCH_MUTANTS: Final = (
     Mutant(
         wrong="something is awaited between looking and deciding",
         file=RUNNER,
-        find="        match lane.enter(run, reservation):\n",
+        find="            match lane.enter(run, reservation):\n",
         replace=(
-            "        active = lane.active\n"
-            "        await anyio.sleep(0)\n"
-            "        lane.active = active\n"
-            "        match lane.enter(run, reservation):\n"
+            "            active = lane.active\n"
+            "            await anyio.sleep(0)\n"
+            "            lane.active = active\n"
+            "            match lane.enter(run, reservation):\n"
         ),
         killed_by=ANYTHING,
     ),
@@ -185,10 +185,17 @@ DISPATCH_MUTANTS: Final = (
         killed_by=ISOLATION + "test_a_deletion_cancels_first_and_refuses_prompts",
     ),
     Mutant(
-        wrong="a prompt for the old id runs beside the new one's",
-        file=RUNNER,
-        find="            if run.session_id in lane.ids:\n",
-        replace="            if True:\n",
-        killed_by=ISOLATION + "test_a_prompt_for_the_old_id_of_an_idle_session_takes_the_lane_of_the_new_one",
+        wrong="an old id leads to a lane of its own",
+        file="agent/dispatch/lane_table.py",
+        find="        with self.hold(*ids) as lane:\n",
+        replace="        with self.hold(session_id) as lane:\n",
+        killed_by=ANYTHING,
+    ),
+    Mutant(
+        wrong="a held prompt that is sent takes no turn",
+        file="agent/dispatch/dispatcher.py",
+        find="self._journal.send(run_id, reservation.sequence), is_new=True)\n",
+        replace="self._journal.send(run_id, reservation.sequence), is_new=False)\n",
+        killed_by=ANYTHING,
     ),
 )

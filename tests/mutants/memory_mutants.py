@@ -76,8 +76,8 @@ MEMORY_MUTANTS: Final = (
     Mutant(
         wrong="a live session is closed",
         file="agent/memory/open_sessions.py",
-        find="        if handle is None or self._is_live(session_id) or",
-        replace="        if handle is None or",
+        find="        if found is None or self._is_live(session_id) or",
+        replace="        if found is None or",
         killed_by=BOUNDARIES + "test_a_live_session_is_not_closed",
     ),
     Mutant(

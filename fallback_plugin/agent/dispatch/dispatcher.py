@@ -1,7 +1,7 @@
 """The dispatcher: accepts prompts, runs each session's one after the other, and cancels exactly."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -51,7 +51,7 @@ class Dispatcher:
     ) -> None:
         self._journal = journal
         self._watchdog_s = watchdog_s
-        self._lanes = LaneTable(AcceptSequence(last_sequence))
+        self._lanes = LaneTable(AcceptSequence(last_sequence), journal.ids_of)
         self._under_way = RunsUnderWay()
         self._tasks = OwnTasks()
         self._runner = LaneRunner(
@@ -106,7 +106,7 @@ class Dispatcher:
             AgentError: if there is no such session, it is being deleted, the disk refuses, or the host stops.
             FencedError: if the parent has ended or was cancelled.
         """
-        with self._reserved(session_id) as reservation:
+        async with self._reserved(session_id) as reservation:
             if parent is not None:
                 self._add_child(parent, session_id)
             write = partial(self._journal.accept, session_id, prompt, reservation.sequence)
@@ -124,7 +124,7 @@ class Dispatcher:
         async def write() -> Accepted:
             return Accepted(await self._journal.send(run_id, reservation.sequence), is_new=True)
 
-        with self._reserved(session_id) as reservation:
+        async with self._reserved(session_id) as reservation:
             reply: Reply[Accepted] = Reply()
             self._tasks.start(self._accept, reservation, write, reply)
         return (await reply.get()).run
@@ -135,7 +135,7 @@ class Dispatcher:
         async def found() -> Accepted:
             return Accepted(run, is_new=True)
 
-        with self._reserved(run.session_id) as reservation:
+        async with self._reserved(run.session_id) as reservation:
             reply: Reply[Accepted] = Reply()
             self._tasks.start(self._accept, reservation, found, reply)
         await reply.get()
@@ -187,11 +187,11 @@ class Dispatcher:
             if lane.is_told_busy:
                 await self._tasks.ask(partial(self._runner.tell_busy, lane))
 
-    @contextmanager
-    def _reserved(self, session_id: str) -> Iterator[Reservation]:
+    @asynccontextmanager
+    async def _reserved(self, session_id: str) -> AsyncIterator[Reservation]:
         """Take a place on a session's lane, before anything is written down."""
-        self._tasks.check_open()
-        with self._lanes.hold(session_id) as lane:
+        async with self._lanes.hold_session(session_id) as lane:
+            self._tasks.check_open()
             reservation = lane.reserve()
             try:
                 yield reservation

@@ -28,8 +28,8 @@ class Isolation:
         Raises:
             AgentError: with status 409 if the session is busy.
         """
-        self._tasks.check_open()
-        with self._lanes.hold(session_id) as lane:
+        async with self._lanes.hold_session(session_id) as lane:
+            self._tasks.check_open()
             entry = lane.occupy(purpose)
             self._tasks.start(self._runner.until_idle, lane)  # so that a stop waits for it
             try:
@@ -43,8 +43,8 @@ class Isolation:
 
         Never refused. Prompts that come meanwhile are, with status 409.
         """
-        self._tasks.check_open()
-        with self._lanes.hold(session_id) as lane:
+        async with self._lanes.hold_session(session_id) as lane:
+            self._tasks.check_open()
             lane.deletions += 1
             try:
                 self._runner.end_dropped(lane, lane.cancel().dropped)
@@ -76,8 +76,8 @@ class Isolation:
             AgentError: with status 409 if the session is busy.
             Exception: what the work raises.
         """
-        self._tasks.check_open()
-        with self._lanes.hold(session_id) as lane:
+        async with self._lanes.hold_session(session_id) as lane:
+            self._tasks.check_open()
             entry = lane.occupy(purpose)
             return await self._tasks.ask(lambda: self._carry_out(lane, entry, work, fence))
 

@@ -83,8 +83,8 @@ class Lane:
         holders: how many tasks work with this lane and count on its staying the same one.
     """
 
-    def __init__(self, session_id: str, sequence: AcceptSequence) -> None:
-        self.ids = [session_id]
+    def __init__(self, sequence: AcceptSequence) -> None:
+        self.ids: list[str] = []
         self.active: ActiveEntry | None = None
         self.queue: deque[Waiting] = deque()
         self.mark = 0

@@ -53,31 +53,20 @@ class LaneRunner:
         self._idle: dict[Lane, anyio.Event] = {}
 
     async def enter(self, run: Run, reservation: Reservation) -> None:
-        """Decide in this very step what becomes of an accepted run; then write down what that ends.
-
-        The run enters its session's lane, which is another one than that of its reservation if the session
-        has gone on under a new id.
-        """
+        """Decide in this very step what becomes of an accepted run; then write down what that ends."""
         lane = reservation.lane
         with self._lanes.keep(lane):
-            if run.session_id in lane.ids:
-                await self._enter(lane, run, reservation)
-                return
-            with self._lanes.hold(run.session_id) as continued:
-                await self._enter(continued, run, reservation)
-            await self.settle(lane)
-
-    async def _enter(self, lane: Lane, run: Run, reservation: Reservation) -> None:
-        self._under_way.begin(run)
-        match lane.enter(run, reservation):
-            case "active":
-                self._tasks.start(self.serve, lane, lane.active)
-            case "queued":
-                await self._write("that a run waits", self._journal.queue(run))
-                await self.tell_busy(lane)
-            case "cancelled":
-                await self.tell_busy(lane)
-                await self.write_cancelled(lane, [run])
+            self._lanes.alias(lane, run.session_id)  # it may have gone on under a new id meanwhile
+            self._under_way.begin(run)
+            match lane.enter(run, reservation):
+                case "active":
+                    self._tasks.start(self.serve, lane, lane.active)
+                case "queued":
+                    await self._write("that a run waits", self._journal.queue(run))
+                    await self.tell_busy(lane)
+                case "cancelled":
+                    await self.tell_busy(lane)
+                    await self.write_cancelled(lane, [run])
 
     async def serve(self, lane: Lane, entry: ActiveEntry | None) -> None:
         """Carry a lane's active run to its end, then the next one, until none is left; tell busy and idle."""
@@ -118,8 +107,8 @@ class LaneRunner:
 
     async def settle(self, lane: Lane) -> None:
         """Tell that a session became idle, if it did."""
-        for session_id in lane.claim_idle():
-            await self._write("idle", self._journal.status(session_id, "idle"))
+        if ids := lane.claim_idle():
+            await self._write("idle", self._journal.status(ids, "idle"))
         if lane.is_idle and lane in self._idle:
             self._idle.pop(lane).set()
 
@@ -152,8 +141,8 @@ class LaneRunner:
 
     async def tell_busy(self, lane: Lane) -> None:
         """Tell that a session is busy under each of its ids, once."""
-        for session_id in lane.claim_busy():
-            await self._write("busy", self._journal.status(session_id, "busy"))
+        if ids := lane.claim_busy():
+            await self._write("busy", self._journal.status(ids, "busy"))
 
     async def _carry(self, lane: Lane, entry: ActiveEntry, run: Run) -> None:
         """Begin a run, let its turn run and make sure that it has ended."""

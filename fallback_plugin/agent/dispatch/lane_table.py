@@ -1,18 +1,23 @@
 """The lanes there are: one for each session that somebody works with, under each of its ids."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeAlias
 
 from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.lane import Lane
 from fallback_plugin.errors import AgentError
 
+IdsOf: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns every id that a session has had, the newest last."""
+
 
 class LaneTable:
     """Lanes by session id. A lane stays the same one while it is held, and is forgotten when idle after."""
 
-    def __init__(self, sequence: AcceptSequence) -> None:
+    def __init__(self, sequence: AcceptSequence, ids_of: IdsOf) -> None:
         self._sequence = sequence
+        self._ids_of = ids_of
         self._lanes: dict[str, Lane] = {}
         self._is_closed = False
 
@@ -28,13 +33,25 @@ class LaneTable:
         """Return a session's lane, None if nobody works with the session."""
         return self._lanes.get(session_id)
 
+    @asynccontextmanager
+    async def hold_session(self, session_id: str) -> AsyncIterator[Lane]:
+        """Keep the lane of a session, known by whichever of its ids. Raises what ``ids_of`` does."""
+        ids = await self._ids_of(session_id)
+        with self.hold(*ids) as lane:
+            yield lane
+
     @contextmanager
-    def hold(self, session_id: str) -> Iterator[Lane]:
-        """Keep a session's lane for a while, a new one if there is none."""
-        lane = self._lanes.get(session_id)
+    def hold(self, *ids: str) -> Iterator[Lane]:
+        """Keep the lane of a session for a while, a new one if there is none.
+
+        ``ids`` are all that the session has had: each of them leads to the lane from now on.
+        """
+        lane = next((self._lanes[known] for known in ids if known in self._lanes), None)
         if lane is None:
-            lane = self._lanes[session_id] = Lane(session_id, self._sequence)
+            lane = Lane(self._sequence)
             lane.is_closed = self._is_closed
+        for session_id in ids:
+            self.alias(lane, session_id)
         with self.keep(lane):
             yield lane
 

@@ -14,7 +14,7 @@ from fallback_plugin.agent.journal.ending import end_run, leave
 from fallback_plugin.agent.journal.turn import BeforeMoving, StoredTurn
 from fallback_plugin.agent.protocols import Accepted, StatusWord
 from fallback_plugin.agent.records import Json, Outcome, Run, UserPrompt
-from fallback_plugin.agent.store import Store, Transaction, runs
+from fallback_plugin.agent.store import Store, Transaction, runs, sessions
 from fallback_plugin.errors import AgentError
 
 
@@ -40,6 +40,10 @@ class StoredRuns:
         )
         self._turns[run.id] = turn
         return turn
+
+    async def ids_of(self, session_id: str) -> list[str]:
+        """Return every id that a session has had, the newest last. Raises `AgentError` 404."""
+        return await self._store.read(lambda rows: sessions.ids_of(rows, session_id))
 
     async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
         """Keep a prompt, or return the run that a repeated one had begun.
@@ -125,9 +129,14 @@ class StoredRuns:
             lambda tx: continue_session(tx, run, opening, self._defaults, new_id=new_id, keep_from=keep_from)
         )
 
-    async def status(self, session_id: str, status: StatusWord) -> None:
+    async def status(self, ids: Sequence[str], status: StatusWord) -> None:
         """Publish that a session became busy or idle. After a power failure, recovery says it anew."""
-        await self._store.write(lambda tx: publishing.session_status(tx, session_id, status), durable=False)
+
+        def work(tx: Transaction) -> None:
+            for session_id in ids:
+                publishing.session_status(tx, session_id, status)
+
+        await self._store.write(work, durable=False)
 
     async def send(self, run_id: str, sequence: int) -> Run:
         """Accept a held run anew, under a new number; the dispatcher has to be told of it.

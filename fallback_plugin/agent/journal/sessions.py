@@ -75,11 +75,11 @@ class StoredSessions:
         return await self._store.write(work)
 
     async def delete(self, session_id: str) -> list[str]:
-        """Delete a session, also a busy one: its runs end. Its children and what it continues go with it.
+        """Delete a session under all its ids, also a busy one: its runs end. Its children go with it.
 
         Returns the ids of all that are gone.
         """
-        return await self._store.write(lambda tx: _delete(tx, sessions.get(tx.rows, session_id)))
+        return await self._store.write(lambda tx: _delete(tx, sessions.latest(tx.rows, session_id)))
 
     async def fork(self, session_id: str, message_id: str | None = None) -> Session:
         """Begin a session with a copy of what stands before a message, or of everything."""

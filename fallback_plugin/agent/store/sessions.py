@@ -48,6 +48,20 @@ def latest(rows: Rows, session_id: str) -> Session:
     return session
 
 
+def ids_of(rows: Rows, session_id: str) -> list[str]:
+    """Return the ids of the sessions that continue one another, the last one's last.
+
+    Raises:
+        AgentError: 404 if there is none, or it was deleted.
+    """
+    session: Session | None = latest(rows, session_id)
+    ids: list[str] = []
+    while session is not None and session.id not in ids:
+        ids.insert(0, session.id)
+        session = find(rows, session.continues) if session.continues else None
+    return ids
+
+
 def newest(
     rows: Rows, *, directory: str | None = None, limit: int | None = None, with_continued: bool = False
 ) -> list[Session]:

@@ -47,8 +47,8 @@ def _never(_name: str) -> bool:
 class RecordingJournal:
     """Keeps sessions, runs, messages and events.
 
-    ``pause`` is awaited inside each call, before it takes effect; ``refuse`` names calls that fail, and so
-    does ``fails``.
+    ``pause`` is awaited inside each call, before it takes effect, and ``pause_reading`` in one that only
+    reads; ``refuse`` names calls that fail, and so does ``fails``.
     """
 
     sessions: set[str] = field(default_factory=lambda: {"s"})
@@ -60,9 +60,20 @@ class RecordingJournal:
     refuse: set[str] = field(default_factory=set)
     fails: Callable[[str], bool] = _never
     pause: Callable[[], Awaitable[None]] = _at_once
+    pause_reading: Callable[[], Awaitable[None]] = _at_once
     _answers: dict[str, list[Message]] = field(default_factory=dict)
     _in_order: anyio.Lock = field(default_factory=anyio.Lock)
     _writers: int = 0
+
+    async def ids_of(self, session_id: str) -> Sequence[str]:
+        await self.pause_reading()
+        if session_id not in self.sessions:
+            raise AgentError(f"there is no session {session_id}", status=404)
+        ids = [self.newest(session_id)]
+        earlier = {new: old for old, new in self.continued.items()}
+        while ids[0] in earlier:
+            ids.insert(0, earlier[ids[0]])
+        return ids
 
     async def accept(self, session_id: str, prompt: UserPrompt, sequence: int) -> Accepted:
         async with self._call("accept"):
@@ -72,7 +83,7 @@ class RecordingJournal:
                 for run in self.runs.values():
                     if run.prompt.client_key == prompt.client_key:
                         return Accepted(run, is_new=False)
-            session_id = self.continued.get(session_id, session_id)
+            session_id = self.newest(session_id)
             run = Run(
                 id=f"run_{sequence}",
                 session_id=session_id,
@@ -105,7 +116,7 @@ class RecordingJournal:
 
     async def fold(self, runs: Sequence[Run], into: Run) -> None:
         async with self._call("fold"):
-            self.check(into)
+            into = self.check(into)
             for run in runs:
                 self._say(into, "user", run.prompt.text)
                 self._end(self._open(run), "folded")
@@ -137,22 +148,32 @@ class RecordingJournal:
             self._end(stored, outcome, error)
             return True
 
-    async def status(self, session_id: str, status: StatusWord) -> None:
+    async def status(self, ids: Sequence[str], status: StatusWord) -> None:
         async with self._call("status"):
-            self.events.append(Written("status", session_id, word=status))
+            self.events += [Written("status", session_id, word=status) for session_id in ids]
 
     async def write(self, run: Run, text: str) -> None:
         """Add an answer in the name of a turn."""
         async with self._call("write"):
-            self.check(run)
-            self._say(run, "assistant", text)
+            self._say(self.check(run), "assistant", text)
 
     async def finish(self, run: Run, outcome: Outcome) -> None:
         """End a turn in its own name."""
         async with self._call("finish"):
-            self.check(run)
-            self._answer(run)
-            self._end(run, outcome)
+            stored = self.check(run)
+            self._answer(stored)
+            self._end(stored, outcome)
+
+    async def continue_in(self, run: Run, session_id: str) -> Run:
+        """Let a turn and the prompts that wait go on in a new session."""
+        async with self._call("continue_in"):
+            old_id = self.check(run).session_id
+            self.sessions.add(session_id)
+            self.continued[old_id] = session_id
+            for each in list(self.runs.values()):
+                if each.session_id == old_id and each.state != "ended":
+                    self.runs[each.id] = replace(each, session_id=session_id)
+            return self.runs[run.id]
 
     async def erase(self, session_id: str) -> None:
         """Delete a session and whatever belongs to it."""
@@ -162,18 +183,25 @@ class RecordingJournal:
             for run in [run for run in self.runs.values() if run.session_id == session_id]:
                 del self.runs[run.id]
 
-    def check(self, run: Run) -> None:
-        """Refuse what a run may no longer write."""
+    def check(self, run: Run) -> Run:
+        """Refuse what a run may no longer write; return it as it stands."""
         stored = self.runs.get(run.id)
         if stored is None or stored.state != "active" or stored.writer != run.writer:
             raise FencedError(f"run {run.id} may not write")
+        return stored
 
-    def hold(self, text: str) -> Run:
+    def newest(self, session_id: str) -> str:
+        """Return the id under which a session goes on."""
+        while session_id in self.continued:
+            session_id = self.continued[session_id]
+        return session_id
+
+    def hold(self, text: str, session_id: str = "s") -> Run:
         """Return a run as recovery leaves it after a restart."""
         prompt = UserPrompt(parts=({"type": "text", "text": text},))
         run = Run(
             id=f"held_{text}",
-            session_id="s",
+            session_id=self.newest(session_id),
             sequence=0,
             message_id=f"msg_{text}",
             prompt=prompt,

@@ -21,13 +21,33 @@ from tests.agent.virtual_time import run_in_virtual_time
 
 SESSIONS: Final = ("s", "t")
 Word: TypeAlias = Literal[
-    "accept", "steer", "all", "current", "queue", "undo", "compact", "release", "empty", "wait"
+    "accept",
+    "steer",
+    "all",
+    "current",
+    "queue",
+    "undo",
+    "compact",
+    "release",
+    "empty",
+    "wait",
+    "hold",
+    "send",
+    "discard",
 ]
+
+
+def name_of(session_id: str) -> str:
+    """Return the first id of a session: those after it begin with it."""
+    return session_id.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happens, ``after`` so many turns of the event loop."""
+    """One thing that happens, ``after`` so many turns of the event loop.
+
+    Whoever does it knows the session by any of the ids that it has had.
+    """
 
     word: Word
     session_id: str
@@ -38,8 +58,8 @@ class Step:
 class Performance:
     """Plays a schedule and keeps what it shows.
 
-    ``must_be_cancelled`` holds the sequence numbers that a cancel found accepted or queued; ``cancels`` and
-    ``accepts`` say at which step of the schedule something came.
+    ``must_be_cancelled`` holds the sequence numbers that a cancel found accepted or queued; ``cancels``,
+    ``accepts`` and, of held prompts, ``sends`` say at which step of the schedule something came.
     """
 
     seed: int
@@ -48,6 +68,9 @@ class Performance:
     must_be_cancelled: set[int] = field(default_factory=set)
     cancels: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in SESSIONS})
     accepts: dict[str, int] = field(default_factory=dict)
+    ids: dict[str, list[str]] = field(default_factory=lambda: {name: [name] for name in SESSIONS})
+    held: list[Run] = field(default_factory=list)
+    sends: dict[str, int] = field(default_factory=dict)
     stuck: list[Stuck] = field(default_factory=list)
     now: int = 0
     random: Random = field(init=False)
@@ -56,7 +79,7 @@ class Performance:
         self.random = Random(self.seed)  # noqa: S311 -- a schedule, no secret
         journal = self.stage.journal
         journal.sessions = set(SESSIONS)
-        journal.pause = self.a_while
+        journal.pause = journal.pause_reading = self.a_while
         journal.fails = lambda name: name in ("accept", "fold", "queue") and self.random.random() < 0.1
 
     def play(self, steps: list[Step]) -> None:
@@ -90,13 +113,31 @@ class Performance:
 
     async def do(self, step: Step) -> None:
         with suppress(AgentError):
-            await getattr(self, step.word)(step.session_id)
+            await getattr(self, step.word)(self.random.choice(self.ids[step.session_id]))
 
     async def accept(self, session_id: str, delivery: Delivery = "queue") -> None:
+        await self.stage.accept(self.a_text(session_id), session_id, delivery=delivery)
+
+    def a_text(self, session_id: str) -> str:
+        """Return words that no prompt had yet, with what their turn will do."""
         text = f"{session_id}{len(self.accepts)}"
         self.accepts[text] = self.now
         self.stage.turns.behaviours[text] = self.random.choice(self.behaviours())
-        await self.stage.accept(text, session_id, delivery=delivery)
+        return text
+
+    async def hold(self, session_id: str) -> None:
+        """Let there be a prompt that a restart has held back."""
+        self.held.append(self.stage.journal.hold(self.a_text(session_id), session_id))
+
+    async def send(self, _session_id: str) -> None:
+        if self.held:
+            run = self.random.choice(self.held)
+            self.sends.setdefault(run.prompt.text, self.now)
+            await self.stage.dispatcher.send(run.session_id, run.id)
+
+    async def discard(self, _session_id: str) -> None:
+        if self.held:
+            await self.stage.dispatcher.discard(self.random.choice(self.held).id)
 
     async def steer(self, session_id: str) -> None:
         await self.accept(session_id, "steer")
@@ -111,8 +152,9 @@ class Performance:
         await self.cancel(session_id, "queue")
 
     async def cancel(self, session_id: str, mode: CancelMode) -> None:
-        self.cancels[session_id].append(self.now)
-        lane = self.stage.dispatcher._lanes.find(session_id)
+        self.cancels[name_of(session_id)].append(self.now)
+        # A person's cancel counts under each id: what waits is found by the newest one.
+        lane = self.stage.dispatcher._lanes.find(self.ids[name_of(session_id)][-1])
         if lane is None:
             assert await self.stage.dispatcher.cancel(session_id, mode) == Cancelled(), "I5"
             return
@@ -123,12 +165,12 @@ class Performance:
         await self.stage.dispatcher.cancel(session_id, mode)
 
     async def release(self, session_id: str) -> None:
-        self.cancels[session_id].append(self.now)
+        self.cancels[name_of(session_id)].append(self.now)
         self.stage.dispatcher.release(session_id)
 
     async def empty(self, session_id: str) -> None:
-        self.cancels[session_id].append(self.now)
         async with self.stage.dispatcher.isolation.emptied(session_id):
+            self.cancels[name_of(session_id)].append(self.now)
             status = self.stage.dispatcher.status(session_id)
             assert not status.is_busy
             await self.a_while()
@@ -152,6 +194,8 @@ class Performance:
             answer,
             self.steps,
             self.steps,
+            self.compacts,
+            self.compacts,
             self.streams,
             self.streams,
             fails,
@@ -164,6 +208,20 @@ class Performance:
         """Stream until cancelled, or for a minute."""
         await closing(journal, run, anyio.sleep(60))
         await answer(journal, run, steered)
+
+    async def compacts(self, journal: RecordingJournal, run: Run, steered: Steered) -> None:
+        """Go on under a new id, as a turn does whose history was shortened."""
+        ids = self.ids[name_of(run.session_id)]
+        new_id = f"{name_of(run.session_id)}.{run.id}"
+
+        async def work() -> None:
+            await self.a_while()
+            await self.stage.dispatcher.rotate(run.session_id, new_id)
+            await journal.continue_in(run, new_id)
+            ids.append(new_id)
+
+        await closing(journal, run, work())
+        await self.steps(journal, run, steered)
 
     async def steps(self, journal: RecordingJournal, run: Run, steered: Steered) -> None:
         """Take steering in between steps."""
@@ -180,33 +238,41 @@ class Performance:
     def check(self) -> None:
         """Assert the invariants of A.9, by their numbers."""
         self.stage.assert_nothing_left()  # I6
-        for session_id in SESSIONS:
-            self.check_order(session_id)
-            self.check_status(session_id)
+        for name, ids in self.ids.items():
+            self.check_order(name)
+            for session_id in ids:
+                self.check_status(session_id)
         journal = self.stage.journal
         for run in journal.runs.values():
             text = run.prompt.text
             ends = [event for event in journal.events if event.kind == "ended" and event.run_id == run.id]
+            if run.state == "held":
+                assert not ends
+                continue
             if run.state != "ended":
                 assert self.stop_at_end, f"I2: {text} has no end"
                 assert run.state != "active", f"I2: {text} was begun and has no end"
                 assert not ends
                 continue
             assert len(ends) == 1, f"I2: {text} ended {len(ends)} times"
+            if run.outcome == "discarded":
+                assert not any(one.text == text for one in journal.messages), f"{text} left a trace"
+                continue
             said = [one for one in journal.messages if one.role == "user" and one.text == text]
             assert len(said) == 1, f"I7: {text} is in the history {len(said)} times"
             if run.sequence in self.must_be_cancelled:
                 assert run.outcome in ("cancelled", "folded"), f"I3: {text} is {run.outcome}"
             if run.outcome == "cancelled" and not self.stop_at_end:
-                cancels = self.cancels[run.session_id]
-                assert any(at >= self.accepts[text] for at in cancels), f"I4: nobody cancelled {text}"
+                cancels = self.cancels[name_of(run.session_id)]
+                accepted = self.sends.get(text, self.accepts[text])
+                assert any(at >= accepted for at in cancels), f"I4: nobody cancelled {text}"
 
     def check_order(self, session_id: str) -> None:
         """Assert I1 and I8: a run begins after the one before it has ended."""
         active: str | None = None
         begun = {event.run_id for event in self.stage.journal.events if event.kind == "active"}
         for event in self.stage.journal.events:
-            if event.session_id != session_id or event.run_id not in begun:
+            if name_of(event.session_id) != session_id or event.run_id not in begun:
                 continue
             if event.kind == "active":
                 assert active is None, f"I1: {event.run_id} began while {active} was active"
@@ -220,13 +286,13 @@ class Performance:
         open_runs: set[str | None] = set()
         told = "idle"
         for event in self.stage.journal.events:
-            if event.session_id != session_id:
+            if name_of(event.session_id) != name_of(session_id):
                 continue
             if event.kind == "accepted":
                 open_runs.add(event.run_id)
             elif event.kind == "ended":
                 open_runs.discard(event.run_id)
-            elif event.kind == "status" and event.word is not None:
+            elif event.session_id == session_id and event.word is not None:
                 assert event.word != told, f"{event.word} twice"
                 told = event.word
                 if told == "idle" and not self.stop_at_end:

@@ -20,6 +20,11 @@ WORDS: Final[tuple[Word, ...]] = (
     "release",
     "empty",
     "wait",
+    "hold",
+    "hold",
+    "send",
+    "send",
+    "discard",
 )
 PAUSES: Final = (0, 0, 0, 1, 2, 3, 5, 8, 13)
 steps = st.builds(

@@ -209,9 +209,16 @@ async def test_a_deletion_does_not_wait_for_ever(stage: Stage) -> None:
     stuck.gate.set()
 
 
+def a_table() -> LaneTable:
+    async def ids_of(session_id: str) -> list[str]:
+        raise AssertionError(f"nobody asks for {session_id}")
+
+    return LaneTable(AcceptSequence(), ids_of)
+
+
 class TestRotation:
     def test_b24_old_and_new_id_resolve_to_one_lane_while_it_is_held(self) -> None:
-        lanes = LaneTable(AcceptSequence())
+        lanes = a_table()
         with lanes.hold("old") as held:
             lanes.alias(held, "new")
 
@@ -223,7 +230,7 @@ class TestRotation:
         assert len(lanes) == 0
 
     def test_b25_a_concurrent_delete_does_not_part_them(self) -> None:
-        lanes = LaneTable(AcceptSequence())
+        lanes = a_table()
         with lanes.hold("old") as held:
             del lanes._lanes["old"]
 
@@ -233,7 +240,7 @@ class TestRotation:
             assert lanes.find("old") is held
 
     def test_an_id_at_work_itself_is_refused(self) -> None:
-        lanes = LaneTable(AcceptSequence())
+        lanes = a_table()
         with lanes.hold("old") as held, lanes.hold("new"), pytest.raises(AgentError, match="at work itself"):
             lanes.alias(held, "new")
 
@@ -245,6 +252,7 @@ async def test_b25_a_deletion_that_waits_while_the_session_is_renamed_finds_it_u
     held = stage.hold("a")
     await stage.send("a")
     await stage.dispatcher.rotate("s", "t")
+    await stage.journal.continue_in(stage.journal.runs["run_1"], "t")
     async with stage.dispatcher.isolation.emptied("t"):
         assert stage.journal.outcomes() == [("a", "cancelled")]
         with pytest.raises(AgentError, match="being deleted"):

@@ -277,8 +277,8 @@ async def test_a_failure_is_an_error_of_the_session_and_a_stop_is_none(host: Hos
 async def test_a_status_is_published_and_idle_twice_as_the_host_does(host: Host) -> None:
     session = await host.session()
 
-    await host.runs.status(session.id, "busy")
-    await host.runs.status(session.id, "idle")
+    await host.runs.status([session.id], "busy")
+    await host.runs.status([session.id], "idle")
 
     assert host.types()[1:] == ["session.status", "session.status", "session.idle"]
 
