@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["ses", "msg", "prt", "run", "call", "per", "evt", "tok"]
+Kind: TypeAlias = Literal["ses", "msg", "prt", "run", "call", "per", "evt", "tok", "err"]
 
 NewId: TypeAlias = Callable[[Kind], str]
 """Makes the name of a new session, message, part, run, run's token, tool call, question or event."""

@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from fallback_plugin.agent.identifiers import new_id
 from fallback_plugin.errors import AgentError
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ def unknown_path(request: Request, error: HTTPException) -> JSONResponse:
 
 
 def broken(request: Request, error: Exception) -> JSONResponse:
-    """Answer when the mistake is ours; the log has the rest."""
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    """Answer when the mistake is ours; the log has the rest, under the same reference."""
+    ref = new_id("err")
+    logger.error("%s: %s %s failed", ref, request.method, request.url.path, exc_info=error)
     message = "Unexpected server error. Check server logs for details."
-    return JSONResponse({"name": "UnknownError", "data": {"message": message}}, status_code=500)
+    return JSONResponse({"name": "UnknownError", "data": {"message": message, "ref": ref}}, status_code=500)

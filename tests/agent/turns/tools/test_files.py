@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fallback_plugin.agent.turns.tools import EditTool, ReadTool, Tool, ToolRefusedError, WriteTool
-from fallback_plugin.agent.turns.tools.project import folder_of, place_in
+from fallback_plugin.agent.turns.tools.project import folder_of, place_in, read_bytes, write_bytes
 from fallback_plugin.agent.turns.tools.read import MAX_OUTPUT
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +90,20 @@ async def test_a_link_put_in_the_way_after_the_check_is_not_followed(project: Pa
 
     with pytest.raises(OSError, match="sub"), folder_of(project, place):
         pytest.fail("the folder was opened")
+
+
+async def test_nor_is_one_put_in_the_place_of_the_file_itself(project: Path) -> None:
+    (project / "a.txt").write_text("mine")
+    place = place_in(project, "a.txt")
+    (project / "a.txt").unlink()
+    (project / "a.txt").symlink_to(project.parent / "outside.txt")
+
+    with pytest.raises(OSError, match=r"a\.txt"):
+        read_bytes(project, place, 100)
+    with pytest.raises(ToolRefusedError, match="not a plain file"):
+        write_bytes(project, place, b"mine again")
+
+    assert (project.parent / "outside.txt").read_text() == "secret"
 
 
 async def test_an_absolute_path_into_the_project_is_fine(project: Path) -> None:
