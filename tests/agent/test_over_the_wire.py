@@ -1,21 +1,15 @@
 """What a client of a served host may do wrong, and what a full disk does, over real connections."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import anyio
-import httpx2
 import pytest
 
-from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.app import application
 from fallback_plugin.agent.http.guard import Rules
-from fallback_plugin.agent.http.server import listening, serve, url_of
 from fallback_plugin.errors import StoreError
-from tests.agent.whole_host import new_session, running_host, settings_for
+from tests.agent.whole_host import new_session, running_host, served, settings_for
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, stream
 
@@ -53,16 +47,6 @@ OPENCODE: Final = {
     "POST /tui/publish",
 }
 """Calls of OpenCode 1.18.33 that its clients make of us."""
-
-
-@asynccontextmanager
-async def served(host: AgentHost, rules: Rules) -> AsyncIterator[httpx2.AsyncClient]:
-    stop, listener = anyio.Event(), listening("127.0.0.1", 0)
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(serve, application(host, rules), listener, stop)
-        async with httpx2.AsyncClient(base_url=url_of(listener)) as http:
-            yield http
-        stop.set()
 
 
 async def test_who_may_not_call_reaches_nothing(provider: ScriptedProvider, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from fallback_plugin.agent.records import Run
 from fallback_plugin.agent.recovery import OnRestart, Recovered, recover
 from fallback_plugin.agent.store import messages, runs, segments
 from fallback_plugin.agent.store.folder import DATABASE
+from fallback_plugin.agent.turns.request import request_messages
 from tests.agent.persisted import Host, Restarts, answer_info, completed, in_file, text_part, texts, tool_part
 
 pytestmark = pytest.mark.anyio
@@ -283,6 +284,9 @@ async def test_report_E18_what_the_page_shows_is_what_the_model_gets(
         ("user", "after it"),
         ("assistant", "hi"),
     ]
+    sent = request_messages(await host.history(session.id), system="", images=False)[1:]
+    asked = next(message["content"] for message in sent if message["role"] == "user")
+    assert asked == "before the kill\n\nafter it"
 
 
 async def test_a_run_whose_session_is_gone_ends_too(killed: Host, restarts: Restarts) -> None:

@@ -1,4 +1,4 @@
-"""The whole host in this process, with a scripted provider and a test's own plugins; without HTTP."""
+"""The whole host in this process, with a scripted provider and a test's own plugins."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import httpx2
 
 from fallback_plugin.agent.host import AgentHost, Place, open_host
+from fallback_plugin.agent.http.app import application
+from fallback_plugin.agent.http.guard import Rules
+from fallback_plugin.agent.http.server import listening, serve, url_of
 from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -42,6 +46,17 @@ async def running_host(
                 with anyio.CancelScope(shield=True):
                     await host.stop()
                 tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def served(host: AgentHost, rules: Rules) -> AsyncIterator[httpx2.AsyncClient]:
+    """Serve a host at a port of this machine; yield a client."""
+    stop, listener = anyio.Event(), listening("127.0.0.1", 0)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(serve, application(host, rules), listener, stop)
+        async with httpx2.AsyncClient(base_url=url_of(listener)) as http:
+            yield http
+        stop.set()
 
 
 async def new_session(host: AgentHost) -> str:

@@ -27,7 +27,6 @@ Word: TypeAlias = Literal[
     "current",
     "queue",
     "undo",
-    "compact",
     "release",
     "empty",
     "wait",
@@ -179,9 +178,6 @@ class Performance:
     async def undo(self, session_id: str) -> None:
         async with self.stage.dispatcher.isolation.exclusive(session_id, "undo"):
             await self.a_while()
-
-    async def compact(self, session_id: str) -> None:
-        await self.stage.dispatcher.isolation.phase(session_id, "compaction", self.a_while)
 
     async def wait(self, _session_id: str) -> None:
         with anyio.move_on_after(500):

@@ -16,7 +16,6 @@ WORDS: Final[tuple[Word, ...]] = (
     "current",
     "queue",
     "undo",
-    "compact",
     "release",
     "empty",
     "wait",

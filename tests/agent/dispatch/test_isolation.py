@@ -1,4 +1,4 @@
-"""A session kept for one operation: undo, deletion, compaction; and its going on under a new id."""
+"""A session kept for one operation, an undo or a deletion; and its going on under a new id."""
 
 import anyio
 import pytest
@@ -8,27 +8,7 @@ from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.errors import AgentError
 from tests.agent.dispatch.scripted_turns import Stuck
-from tests.agent.dispatch.stage import WATCHDOG_S, Stage, on_stage
-
-
-class Compaction:
-    """Work that waits for a gate, or ends badly."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.gate = anyio.Event()
-        self.error = error
-        self.ended: bool | Exception | None = None
-
-    async def work(self) -> None:
-        await self.gate.wait()
-        if self.error is not None:
-            raise self.error
-
-    async def run(self, stage: Stage) -> None:
-        try:
-            self.ended = await stage.dispatcher.isolation.phase("s", "compaction", self.work)
-        except ValueError as error:
-            self.ended = error
+from tests.agent.dispatch.stage import Stage, on_stage
 
 
 @on_stage
@@ -80,74 +60,6 @@ async def test_an_undo_alone_is_no_busy_period(stage: Stage) -> None:
     await stage.quiet()
 
     assert stage.journal.statuses() == []
-
-
-@on_stage
-async def test_a_compaction_keeps_the_session_busy_and_the_queue_follows(stage: Stage) -> None:
-    compaction = Compaction()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(compaction.run, stage)
-        await stage.quiet()
-        await stage.send("a")
-        assert stage.dispatcher.status("s") == LaneStatus(1, 0, 1, is_busy=True)
-        compaction.gate.set()
-    await stage.quiet()
-
-    assert compaction.ended is True
-    assert stage.journal.outcomes() == [("a", "completed")]
-    assert stage.journal.statuses() == ["busy", "idle"]
-
-
-@on_stage
-async def test_a_cancel_reaches_a_compaction(stage: Stage) -> None:
-    compaction = Compaction()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(compaction.run, stage)
-        await stage.quiet()
-        hit = await stage.dispatcher.cancel("s")
-
-    assert hit.is_active
-    assert compaction.ended is False
-
-
-@on_stage
-async def test_a_compaction_that_does_not_unwind_is_fenced(stage: Stage) -> None:
-    gate, fenced = anyio.Event(), anyio.Event()
-
-    async def stuck() -> None:
-        with anyio.CancelScope(shield=True):
-            await gate.wait()
-
-    async def fence() -> None:
-        fenced.set()
-
-    async def compact() -> None:
-        await stage.dispatcher.isolation.phase("s", "compaction", stuck, fence=fence)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(compact)
-        await stage.quiet()
-        await stage.send("a")
-        await stage.dispatcher.cancel("s", "current")
-        await anyio.sleep(WATCHDOG_S)
-    await stage.quiet()
-
-    assert fenced.is_set()
-    assert stage.journal.outcomes() == [("a", "completed")]
-    gate.set()
-
-
-@on_stage
-async def test_a_compaction_whose_caller_leaves_goes_on(stage: Stage) -> None:
-    compaction = Compaction()
-    with anyio.move_on_after(1):
-        await compaction.run(stage)
-    assert stage.dispatcher.status("s").is_busy
-
-    compaction.gate.set()
-    await stage.quiet()
-
-    assert not stage.dispatcher.status("s").is_busy
 
 
 @on_stage

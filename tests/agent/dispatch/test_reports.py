@@ -5,7 +5,6 @@ W2 to W8 are the weaknesses of the reference that the contract decides about; W1
 """
 
 import anyio
-import pytest
 
 from fallback_plugin.agent.dispatch import LaneStatus
 from fallback_plugin.agent.protocols import Steered
@@ -98,23 +97,6 @@ async def test_report_E1_a_long_tool_is_cancelled_and_the_session_idle_within_a_
 
     assert not stage.dispatcher.status("s").is_busy
     stuck.gate.set()
-
-
-@on_stage
-async def test_report_E4_a_prompt_sent_during_a_summary_runs_after_it(stage: Stage) -> None:
-    gate = anyio.Event()
-
-    async def summarise() -> None:
-        await stage.dispatcher.isolation.phase("s", "summary", gate.wait)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(summarise)
-        await stage.quiet()
-        await stage.send("a", "b")
-        gate.set()
-    await stage.quiet()
-
-    assert stage.journal.outcomes() == [("a", "completed"), ("b", "completed")]
 
 
 @on_stage
@@ -296,36 +278,6 @@ async def test_report_S11_a_stuck_question_does_not_refuse_a_deletion(stage: Sta
         assert stage.journal.outcomes() == [("question", "cancelled")]
 
 
-@pytest.mark.parametrize("how", ["fails", "is cancelled"])
-def test_report_S13_prompts_wait_for_a_compaction_and_run_if_it_fails(how: str) -> None:
-    async def play(stage: Stage) -> None:
-        gate = anyio.Event()
-
-        async def compact() -> None:
-            await gate.wait()
-            raise ValueError("the model answered nothing")
-
-        async def ask() -> None:
-            try:
-                await stage.dispatcher.isolation.phase("s", "compaction", compact)
-            except ValueError:
-                assert how == "fails"
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            await stage.quiet()
-            await stage.send("a")
-            assert stage.turns.begun == []
-            if how == "fails":
-                gate.set()
-            else:
-                await stage.dispatcher.cancel("s", "current")
-        await stage.quiet()
-        assert stage.journal.outcomes() == [("a", "completed")]
-
-    on_stage(play)()
-
-
 @on_stage
 async def test_report_S17_a_run_does_not_depend_on_who_asked_or_on_other_sessions(stage: Stage) -> None:
     stage.journal.sessions.add("t")
@@ -367,17 +319,6 @@ async def test_report_S19_the_next_run_waits_for_the_cancelled_ones_last_write(s
         ("user", "b"),
         ("assistant", "answer to b"),
     ]
-
-
-@on_stage
-async def test_report_S21_the_end_is_stored_before_it_is_announced(stage: Stage) -> None:
-    stage.hold("a")
-    run = (await stage.accept("a")).run
-    await stage.quiet()
-    await stage.dispatcher.cancel("s")
-    await stage.dispatcher.wait(run.id)
-
-    assert stage.journal.history() == [("user", "a"), ("assistant", "[cancelled]")]
 
 
 @on_stage
