@@ -1,10 +1,12 @@
 """The page is there, talks to the host, and shows an answer as it comes."""
 
+import re
+
 import httpx2
 import pytest
 from playwright.sync_api import expect
 
-from fallback_plugin.agent.http.page import FOLDER, POLICY
+from fallback_plugin.agent.http.page import FOLDER, INDEX, POLICY
 from tests.browser.looking import Look
 from tests.loopback.agent_server import AgentServer
 from tests.loopback.provider import ScriptedProvider
@@ -82,6 +84,19 @@ def test_neither_is_a_stream_of_events(server: AgentServer) -> None:
 )
 def test_no_other_path_leads_to_a_file(path: str, server: AgentServer) -> None:
     assert httpx2.get(f"{server.url}{path}").status_code == 404
+
+
+def test_every_module_is_asked_for_at_once() -> None:
+    """A browser would find one module in the other, with a way to the host and back for each level."""
+    modules = {
+        file.relative_to(FOLDER).as_posix()
+        for suffix in ("js", "mjs")
+        for file in FOLDER.rglob(f"*.{suffix}")
+    }
+
+    named = re.findall(r'(?:modulepreload" href|script.* src)="/web/([^"]+)"', (FOLDER / INDEX).read_text())
+
+    assert sorted(named) == sorted(modules)
 
 
 def test_every_file_of_the_page_is_served_as_what_it_is(server: AgentServer) -> None:

@@ -14,11 +14,14 @@ export class CallError extends Error {
   }
 }
 
+/** Return where a path is: without the password that the address of the page may hold, which fetch refuses. */
+export const addressOf = (path) => new URL(path, location.origin);
+
 async function call(method, path, { body, headers = {}, signal } = {}) {
   const limit = AbortSignal.timeout(ANSWER_WITHIN_MS);
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(addressOf(path), {
       method,
       headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),

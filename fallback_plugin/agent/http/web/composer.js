@@ -103,7 +103,7 @@ export class Composer {
     const session = this.#session;
     const body = { parts: [{ type: 'text', text }], delivery, ...choiceOf(this.choice) };
     const said = JSON.stringify([session, body]);
-    if (this.#attempt?.said !== said) this.#attempt = { said, key: crypto.randomUUID() };
+    if (this.#attempt?.said !== said) this.#attempt = { said, key: newKey() };
     this.#latch(true);
     try {
       await api.prompt(session, body, this.#attempt.key);
@@ -149,3 +149,6 @@ export class Composer {
     this.submit(event.ctrlKey || event.metaKey ? 'steer' : 'queue');
   }
 }
+
+/** A key that no other prompt has. `randomUUID` is there only where the connection is secure. */
+const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join('-');

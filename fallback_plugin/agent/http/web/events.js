@@ -1,5 +1,8 @@
 /** The host's event stream: it is read for ever, and goes on where it broke off. */
 
+import { addressOf } from './api.js';
+import { ListeningTurn } from './listening_turn.js';
+
 const SILENT_FOR_MS = 25_000; // the host says something every ten seconds
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 8_000;
@@ -12,10 +15,12 @@ export class EventStream {
   #wake = () => {};
   #connection = null;
   #watchdog = 0;
+  #turn = new ListeningTurn(() => this.#connection?.abort());
 
   /**
    * @param {(event: {type: string, properties: object}) => void} take every event, in order.
-   * @param {(state: 'live'|'offline', again: boolean) => void} changed `again` if it was live before.
+   * @param {(state: 'live'|'offline'|'resting', again: boolean) => void} changed `again` if it was tried before;
+   *   it rests in a tab that nobody looks at.
    */
   constructor(take, changed) {
     this.#take = take;
@@ -25,16 +30,22 @@ export class EventStream {
   /** Read until the page is left. */
   async run() {
     addEventListener('online', () => this.#wake());
+    document.addEventListener('visibilitychange', () => this.#wake());
     addEventListener('offline', () => this.#connection?.abort());
     for (let again = false; ; again = true) {
+      await this.#turn.wait();
       try {
         await this.#read(again);
       } catch {
         // Whatever broke it off, the next attempt says whether the host is there.
       }
       clearTimeout(this.#watchdog);
-      this.#changed('offline', again);
-      await this.#pause();
+      if (this.#turn.isMine) {
+        this.#changed('offline', again);
+        await this.#pause();
+      } else {
+        this.#changed('resting', again);
+      }
     }
   }
 
@@ -42,7 +53,7 @@ export class EventStream {
     const connection = (this.#connection = new AbortController());
     this.#watch();
     const headers = this.#last === null ? {} : { 'last-event-id': this.#last };
-    const response = await fetch('/event', { headers, signal: connection.signal, cache: 'no-store' });
+    const response = await fetch(addressOf('/event'), { headers, signal: connection.signal, cache: 'no-store' });
     if (!response.ok) throw new Error(String(response.status));
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = '';

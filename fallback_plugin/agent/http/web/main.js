@@ -64,6 +64,10 @@ async function readAll() {
 }
 
 function connectionChanged(connection, again) {
+  if (connection === 'resting') {
+    document.title = byId('title').textContent; // what is known of the work under way gets old
+    return;
+  }
   const note = byId('connection');
   note.hidden = connection === 'live';
   note.textContent = 'No connection to the host. What you write is kept; this page goes on by itself.';

@@ -1,6 +1,7 @@
 /** The messages of a session on the screen: what the pager holds, and more of it as a person scrolls. */
 
 import { messagePage } from './api.js';
+import { copyBlock } from './copying.js';
 import { button, element } from './dom.js';
 import { visible } from './history-window.js';
 import { HistoryPager } from './history.js';
@@ -146,15 +147,8 @@ export class Transcript {
   #clicked(event) {
     const target = event.target.closest('summary, .copy');
     if (target === null) return;
-    if (target.matches('summary')) {
-      this.viewport.release();
-      return;
-    }
-    const text = target.previousElementSibling.textContent;
-    navigator.clipboard?.writeText(text).then(
-      () => (target.textContent = 'Copied'),
-      () => (target.textContent = 'Not copied'),
-    );
+    if (target.matches('summary')) this.viewport.release();
+    else copyBlock(target);
   }
 }
 
