@@ -14,11 +14,9 @@ from fallback_plugin.health.scope import Key
 from fallback_plugin.health.store import Move
 from fallback_plugin.health.text import key_text, read_key
 from fallback_plugin.health.trouble import HealthFileError
+from fallback_plugin.sqlite_file import Format, create_private, set_aside
 
-APPLICATION_ID: Final = 0x46424B48
-"""Stands in the file's header and tells our files from those of other programs."""
-
-MIGRATIONS: Final = (
+_MIGRATIONS: Final = (
     """
     CREATE TABLE closed (
       provider TEXT NOT NULL, model TEXT NOT NULL, variant TEXT NOT NULL,
@@ -39,11 +37,9 @@ MIGRATIONS: Final = (
     DROP TABLE closed;
     """,
 )
-"""The n-th takes a file from version n to n + 1; a file's version stands in ``PRAGMA user_version``.
+"""``model_key`` gives the text of a model's key."""
 
-A release that changes the tables appends one and leaves the others as they are. ``model_key`` gives the text
-of a model's key.
-"""
+FORMAT: Final = Format(0x46424B48, _MIGRATIONS)
 
 _COLUMNS: Final = "until, reason, failures, closed_at, probe_holder, probe_until, shared"
 
@@ -88,7 +84,7 @@ class Records:
                 except HealthFileError as error:
                     if not error.damaged:
                         raise
-                aside = _set_aside(file)
+                aside = set_aside(file)
                 return cls(file, _connected(file, timeout_s, any_thread=any_thread)), aside
 
     def revision(self) -> int:
@@ -180,9 +176,7 @@ def _record(columns: Sequence[Any]) -> Closure:
 
 
 def _connected(file: Path, timeout_s: float, *, any_thread: bool) -> sqlite3.Connection:
-    with contextlib.suppress(FileExistsError):
-        # Only ever a new file: closing a second descriptor of a file would release SQLite's locks on it.
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    create_private(file)
     connection = sqlite3.connect(
         file, timeout=timeout_s, isolation_level=None, check_same_thread=not any_thread
     )
@@ -200,7 +194,8 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
     # Others wait while a file is begun, and nothing in it is missed after a power failure.
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = WAL")
-    _migrate(connection)
+    connection.create_function("model_key", 3, _model_key, deterministic=True)
+    FORMAT.migrate(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
@@ -208,51 +203,19 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _check_owner(connection: sqlite3.Connection, file: Path) -> None:
-    version = _number(connection, "user_version")
-    if _number(connection, "application_id") == APPLICATION_ID:
-        if version > len(MIGRATIONS):
+    match FORMAT.stranger(connection):
+        case "newer":
             raise HealthFileError(
-                f"{file}: written by a newer release of fallback-plugin (its version is {version}, "
-                f"the newest known here {len(MIGRATIONS)}); use the same release everywhere"
+                f"{file}: written by a newer release of fallback-plugin (its version is "
+                f"{FORMAT.version(connection)}, the newest known here {FORMAT.newest}); use the same release "
+                "everywhere"
             )
-    elif version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise HealthFileError(f"{file}: a database of another program; name another file in health.file")
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    version = _number(connection, "user_version")
-    if version == len(MIGRATIONS):
-        return
-    connection.create_function("model_key", 3, _model_key, deterministic=True)
-    steps = "".join(MIGRATIONS[version:])
-    try:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {steps}"
-            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)}; COMMIT"
-        )
-    except sqlite3.Error:
-        if connection.in_transaction:
-            connection.rollback()
-        raise
+        case "foreign":
+            raise HealthFileError(f"{file}: a database of another program; name another file in health.file")
 
 
 def _model_key(provider: str, model: str, variant: str) -> str:
     return key_text(Key("model", provider, model, variant))
-
-
-def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
-
-
-def _set_aside(file: Path) -> Path:
-    """Rename the file. Its log goes first: left behind, it would be played into the new file."""
-    number = 1
-    while (aside := file.with_name(f"{file.name}.damaged-{number}")).exists():
-        number += 1
-    for suffix in ("-wal", "-shm", ""):
-        with contextlib.suppress(FileNotFoundError):
-            file.with_name(f"{file.name}{suffix}").rename(aside.with_name(f"{aside.name}{suffix}"))
-    return aside
 
 
 @contextlib.contextmanager

@@ -2,15 +2,17 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fallback_plugin.health import SqliteHealth, records
 from fallback_plugin.health.closure import Closure
-from fallback_plugin.health.records import APPLICATION_ID, MIGRATIONS, Records
+from fallback_plugin.health.records import FORMAT, Records
 from fallback_plugin.health.scope import Key
 from fallback_plugin.health.trouble import HealthFileError
+from fallback_plugin.sqlite_file import Format
 
 KEY = Key("model", "openai", "gpt-5.1", "high")
 RECORD = Closure(60, "quota", 1, 1)
@@ -35,7 +37,7 @@ def first_release(tmp_path: Path) -> sqlite3.Connection:
     """Return a file as the first release made it, open."""
     connection = sqlite3.connect(tmp_path / "first.sqlite3", isolation_level=None)
     connection.executescript(
-        f"{MIGRATIONS[0]} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"
+        f"{FORMAT.migrations[0]} PRAGMA application_id = {FORMAT.application_id}; PRAGMA user_version = 1"
     )
     return connection
 
@@ -48,24 +50,29 @@ def header(file: Path) -> tuple[int, int]:
 
 
 def test_a_file_says_whose_it_is_and_its_version(file: Path) -> None:
-    assert header(file) == (APPLICATION_ID, len(MIGRATIONS))
+    assert header(file) == (FORMAT.application_id, FORMAT.newest)
+
+
+def with_a_step(statements: str) -> Format:
+    """Return the format of a later release."""
+    return replace(FORMAT, migrations=(*FORMAT.migrations, statements))
 
 
 def test_an_older_file_is_taken_along(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = "ALTER TABLE closures ADD COLUMN note TEXT NOT NULL DEFAULT '';"
-    monkeypatch.setattr(records, "MIGRATIONS", (*MIGRATIONS, later))
+    monkeypatch.setattr(records, "FORMAT", with_a_step(later))
 
     migrated = opened(file)
 
     assert migrated.closures() == {KEY: RECORD}
-    assert header(file) == (APPLICATION_ID, len(MIGRATIONS) + 1)
+    assert header(file) == (FORMAT.application_id, FORMAT.newest + 1)
     migrated.shut()
 
 
 def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = "DROP TABLE closures; SELECT nonsense;"
     with monkeypatch.context() as patch:
-        patch.setattr(records, "MIGRATIONS", (*MIGRATIONS, broken))
+        patch.setattr(records, "FORMAT", with_a_step(broken))
         with pytest.raises(HealthFileError, match="nonsense"):
             opened(file)
 
@@ -90,7 +97,7 @@ def test_what_the_first_release_closed_stays_closed(
         (Key("model", "p", name, "high"), Closure(200, "auth", 1, 2)),
     )
     assert not migrated.claim("failure", "b", 50, ttl_s=10)
-    assert header(tmp_path / "first.sqlite3") == (APPLICATION_ID, len(MIGRATIONS))
+    assert header(tmp_path / "first.sqlite3") == (FORMAT.application_id, FORMAT.newest)
     migrated.shut()
 
 

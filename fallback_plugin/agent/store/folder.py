@@ -1,11 +1,11 @@
 """The data folder: one host at a time, and nobody else's to read."""
 
-import contextlib
 import fcntl
 import os
 from pathlib import Path
 from typing import Final, Self
 
+from fallback_plugin import sqlite_file
 from fallback_plugin.agent.store.trouble import explaining
 from fallback_plugin.errors import StoreError
 
@@ -49,8 +49,7 @@ class DataFolder:
 
     def make_private(self) -> None:
         """See that the database exists and that only its owner may read it."""
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        sqlite_file.create_private(self.file)
         self.file.chmod(0o600)
 
 
@@ -67,13 +66,6 @@ def set_aside(folder: Path) -> Path:
         with explaining(held.file):
             if not held.file.exists():
                 raise StoreError(f"{held.file}: no sessions are kept here; name another folder")
-            number = 1
-            while (aside := held.file.with_name(f"{DATABASE}.damaged-{number}")).exists():
-                number += 1
-            # The log goes first: left behind, it would be played into the new file.
-            for suffix in ("-wal", "-shm", "-journal", ""):
-                with contextlib.suppress(FileNotFoundError):
-                    held.file.with_name(DATABASE + suffix).rename(aside.with_name(aside.name + suffix))
-        return aside
+            return sqlite_file.set_aside(held.file)
     finally:
         held.leave()

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from fallback_plugin.agent.store.schema import check_owner, migrate
+from fallback_plugin.agent.store.schema import FORMAT, check_owner
 from fallback_plugin.agent.store.trouble import damaged
 from fallback_plugin.errors import StoreError
 
@@ -42,7 +42,7 @@ def prepare(rows: sqlite3.Connection, file: Path, now: float) -> tuple[int, tupl
     check_owner(rows, file)
     notices = _choose_journal(rows, file)
     rows.execute("PRAGMA synchronous = FULL")
-    migrate(rows)
+    FORMAT.migrate(rows)
     if _ended_uncleanly(rows):
         problem = rows.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":

@@ -1,15 +1,13 @@
-"""The tables, and how a file of an older release becomes one of this release."""
+"""The tables of the store, and which files are not ours to open."""
 
 import sqlite3
 from pathlib import Path
 from typing import Final
 
 from fallback_plugin.errors import StoreError
+from fallback_plugin.sqlite_file import Format
 
-APPLICATION_ID: Final = 0x46424B41
-"""Stands in the file's header and tells our files from those of other programs."""
-
-MIGRATIONS: Final = (
+_MIGRATIONS: Final = (
     """
     CREATE TABLE boot (
       id INTEGER PRIMARY KEY AUTOINCREMENT, started REAL NOT NULL, stopped REAL
@@ -72,40 +70,18 @@ MIGRATIONS: Final = (
     CREATE INDEX memory_segment_due ON memory_segment (session) WHERE state <> 'done';
     """,
 )
-"""The n-th takes a file from version n to n + 1; a file's version stands in ``PRAGMA user_version``.
 
-A release that changes the tables appends one and leaves the others as they are.
-"""
+FORMAT: Final = Format(0x46424B41, _MIGRATIONS)
 
 
 def check_owner(rows: sqlite3.Connection, file: Path) -> None:
     """Raise `StoreError` for a file of a newer release, or of another program."""
-    version = _number(rows, "user_version")
-    if _number(rows, "application_id") == APPLICATION_ID:
-        if version > len(MIGRATIONS):
+    match FORMAT.stranger(rows):
+        case "newer":
             raise StoreError(
-                f"{file}: written by a newer release of fallback-plugin (its version is {version}, the "
-                f"newest known here {len(MIGRATIONS)}); update this one, or name another folder"
+                f"{file}: written by a newer release of fallback-plugin (its version is "
+                f"{FORMAT.version(rows)}, the newest known here {FORMAT.newest}); update this one, or name "
+                "another folder"
             )
-    elif version or rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise StoreError(f"{file}: a database of another program; name another folder")
-
-
-def migrate(rows: sqlite3.Connection) -> None:
-    """Bring the tables to this release's version, all steps or none."""
-    version = _number(rows, "user_version")
-    if version == len(MIGRATIONS):
-        return
-    try:
-        rows.executescript(
-            f"BEGIN IMMEDIATE; {''.join(MIGRATIONS[version:])}"
-            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)}; COMMIT"
-        )
-    except sqlite3.Error:
-        if rows.in_transaction:
-            rows.rollback()
-        raise
-
-
-def _number(rows: sqlite3.Connection, pragma: str) -> int:
-    return int(rows.execute(f"PRAGMA {pragma}").fetchone()[0])
+        case "foreign":
+            raise StoreError(f"{file}: a database of another program; name another folder")

@@ -13,7 +13,7 @@ import pytest
 from fallback_plugin.agent.store import Store
 from fallback_plugin.agent.store.folder import DATABASE, set_aside
 from fallback_plugin.agent.store.opening import check_sqlite
-from fallback_plugin.agent.store.schema import MIGRATIONS
+from fallback_plugin.agent.store.schema import FORMAT
 from fallback_plugin.errors import StoreError
 from tests.agent.persisted import Host, in_file
 
@@ -104,7 +104,7 @@ def test_two_hosts_in_one_process_do_not_share_it_either(folder: Path) -> None:
 
 def test_a_file_of_a_newer_release_is_left_alone(folder: Path) -> None:
     open_and_close(folder)
-    in_file(folder, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    in_file(folder, f"PRAGMA user_version = {FORMAT.newest + 1}")
     before = (folder / DATABASE).read_bytes()
 
     with pytest.raises(StoreError, match="written by a newer release of fallback-plugin"):
