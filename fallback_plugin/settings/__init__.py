@@ -11,21 +11,18 @@ if TYPE_CHECKING:
     from fallback_plugin.settings.discovery import candidate_files
     from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind
     from fallback_plugin.settings.host_config import read_host_config
+    from fallback_plugin.settings.host_tables import PermissionSettings, ProviderSettings, ServedModel
     from fallback_plugin.settings.layer import Origin
     from fallback_plugin.settings.load import LoadedSettings, load_settings
+    from fallback_plugin.settings.policy import PolicyAction, RetryThen
     from fallback_plugin.settings.tables import (
         AgentSettings,
         FallbackSettings,
         HealthSettings,
         LogSettings,
         ModelSettings,
-        PermissionSettings,
         PluginSettings,
-        PolicyAction,
-        ProviderSettings,
-        RetryThen,
         Rule,
-        ServedModel,
         Settings,
     )
     from fallback_plugin.settings.watch import SettingsWatcher
@@ -66,13 +63,13 @@ _HOMES: Final = {
     "LogSettings": "tables",
     "ModelSettings": "tables",
     "Origin": "layer",
-    "PermissionSettings": "tables",
+    "PermissionSettings": "host_tables",
     "PluginSettings": "tables",
-    "PolicyAction": "tables",
-    "ProviderSettings": "tables",
-    "RetryThen": "tables",
+    "PolicyAction": "policy",
+    "ProviderSettings": "host_tables",
+    "RetryThen": "policy",
     "Rule": "tables",
-    "ServedModel": "tables",
+    "ServedModel": "host_tables",
     "Settings": "tables",
     "SettingsWatcher": "watch",
     "candidate_files": "discovery",

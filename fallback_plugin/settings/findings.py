@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from pydantic import BaseModel, ValidationError
 
 from fallback_plugin.settings.failure_kind import FAILURE_KINDS
+from fallback_plugin.settings.host_tables import BY_PATTERN, ONE_VERDICT
 from fallback_plugin.settings.layer import Layer, dotted
-from fallback_plugin.settings.tables import BY_PATTERN, ONE_VERDICT, POLICY_TABLE, POLICY_WORD, Settings
+from fallback_plugin.settings.policy import POLICY_TABLE, POLICY_WORD
+from fallback_plugin.settings.tables import Settings
 from fallback_plugin.settings.toml_positions import KeyPath
 
 if TYPE_CHECKING:

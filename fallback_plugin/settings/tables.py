@@ -3,63 +3,32 @@
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    SerializerFunctionWrapHandler,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    Tag,
-    WithJsonSchema,
-    WrapSerializer,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings.chain_entry import ChainEntry, chain_entries, chain_entry, model_ref
-from fallback_plugin.settings.duration import DURATION_PATTERN, MAX_DURATION_S, duration_s
-from fallback_plugin.settings.endpoint import endpoint_url, served_models
-from fallback_plugin.settings.failure_kind import FailureKind, PolicyWord
+from fallback_plugin.settings.failure_kind import FailureKind
+from fallback_plugin.settings.host_tables import (
+    MemorySettings,
+    PermissionSettings,
+    ProviderSettings,
+    ServeSettings,
+)
 from fallback_plugin.settings.pattern import checked_pattern
-from fallback_plugin.settings.store_url import StoreUrl, store_url, variable_name
-
-KeyT = TypeVar("KeyT")
-ValueT = TypeVar("ValueT")
-
-POLICY_WORD: Final = "<word>"
-POLICY_TABLE: Final = "<table>"
-"""What pydantic puts behind a policy's kind, to say which of the two forms it took it for."""
-
-ONE_VERDICT: Final = "<verdict>"
-BY_PATTERN: Final = "<by pattern>"
-"""The same for a permission."""
-
-_MODEL_NAME_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": "^[^/]+/.+$"}
-_CHAIN_ENTRY_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [
-        _MODEL_NAME_SCHEMA,
-        {
-            "type": "object",
-            "properties": {
-                "model": _MODEL_NAME_SCHEMA,
-                "variant": {"type": "string", "minLength": 1},
-                "paid": {"type": "boolean"},
-            },
-            "required": ["model"],
-            "additionalProperties": False,
-        },
-    ]
-}
+from fallback_plugin.settings.policy import Policy
+from fallback_plugin.settings.values import (
+    Chain,
+    FilePath,
+    Model,
+    ModelKey,
+    ReadOnly,
+    Seconds,
+    ServerUrl,
+    Table,
+    VariableName,
+    empty,
+)
 
 
 def agent_key(name: object) -> object:
@@ -69,128 +38,6 @@ def agent_key(name: object) -> object:
 
 def _agents_by_key(value: object) -> object:
     return {agent_key(name): agent for name, agent in value.items()} if isinstance(value, Mapping) else value
-
-
-def _path(value: object) -> Path:
-    if isinstance(value, Path):
-        return value
-    if isinstance(value, str) and value.strip() and "\0" not in value:
-        return Path(value)
-    raise ValueError(f"{value!r} is not a path; write it as a string")
-
-
-def _policy_form(value: object) -> str:
-    return POLICY_TABLE if isinstance(value, Mapping | BaseModel) else POLICY_WORD
-
-
-def _permission_form(value: object) -> str:
-    return BY_PATTERN if isinstance(value, Mapping) else ONE_VERDICT
-
-
-def _written(entry: ChainEntry) -> object:
-    return {"model": str(entry.model), "paid": True} if entry.paid else str(entry.model)
-
-
-def _without_repeats(chain: tuple[ChainEntry, ...]) -> tuple[ChainEntry, ...]:
-    first: dict[ModelRef, ChainEntry] = {}
-    for entry in chain:
-        first.setdefault(entry.model, entry)
-    return tuple(first.values())
-
-
-def _read_only(value: Mapping[KeyT, ValueT]) -> Mapping[KeyT, ValueT]:
-    return MappingProxyType(dict(value))
-
-
-def _empty() -> Mapping[Any, Any]:
-    return MappingProxyType({})
-
-
-def _plain(value: Mapping[KeyT, ValueT], serialize: SerializerFunctionWrapHandler) -> object:
-    return serialize(dict(value))
-
-
-Seconds = Annotated[
-    float,
-    PlainValidator(duration_s),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": DURATION_PATTERN},
-                {"type": "number", "minimum": 0, "maximum": MAX_DURATION_S},
-            ]
-        }
-    ),
-]
-Model = Annotated[
-    ModelRef, PlainValidator(model_ref), PlainSerializer(str), WithJsonSchema(_CHAIN_ENTRY_SCHEMA)
-]
-ModelKey = Annotated[
-    ModelRef, PlainValidator(model_ref), PlainSerializer(str), WithJsonSchema(_MODEL_NAME_SCHEMA)
-]
-Entry = Annotated[
-    ChainEntry, PlainValidator(chain_entry), PlainSerializer(_written), WithJsonSchema(_CHAIN_ENTRY_SCHEMA)
-]
-Chain = Annotated[
-    tuple[Entry, ...],
-    BeforeValidator(chain_entries),
-    AfterValidator(_without_repeats),
-    WithJsonSchema({"anyOf": [{"type": "array", "items": _CHAIN_ENTRY_SCHEMA}, _CHAIN_ENTRY_SCHEMA]}),
-]
-FilePath = Annotated[
-    Path, PlainValidator(_path), PlainSerializer(str), WithJsonSchema({"type": "string", "minLength": 1})
-]
-ServerUrl = Annotated[
-    StoreUrl,
-    PlainValidator(store_url),
-    PlainSerializer(str),
-    WithJsonSchema({"type": "string", "pattern": "^(rediss?|valkeys?|unix)://"}),
-]
-VariableName = Annotated[
-    str,
-    PlainValidator(variable_name),
-    WithJsonSchema({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}),
-]
-EndpointUrl = Annotated[
-    str, PlainValidator(endpoint_url), WithJsonSchema({"type": "string", "pattern": "^https?://"})
-]
-ReadOnly = (AfterValidator(_read_only), WrapSerializer(_plain))
-
-
-class Table(BaseModel):
-    """What all tables share: values do not change and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
-
-
-Verdict: TypeAlias = Literal["allow", "ask", "deny"]
-Permission = Annotated[
-    Annotated[Verdict, Tag(ONE_VERDICT)]
-    | Annotated[
-        Annotated[Mapping[Annotated[StrictStr, Field(min_length=1)], Verdict], *ReadOnly], Tag(BY_PATTERN)
-    ],
-    Discriminator(_permission_form),
-]
-
-
-class RetryThen(Table):
-    """Ask the failed model again, so many times, and then do something else."""
-
-    retry: Annotated[StrictInt, Field(ge=0, le=10)] = Field(description="How often to ask it again.")
-    then: Literal["fallback", "stop"] = Field(default="fallback", description="What follows the last retry.")
-
-
-PolicyAction: TypeAlias = PolicyWord | RetryThen
-Policy = Annotated[
-    Mapping[
-        FailureKind,
-        Annotated[
-            Annotated[PolicyWord, Tag(POLICY_WORD)] | Annotated[RetryThen, Tag(POLICY_TABLE)],
-            Discriminator(_policy_form),
-        ],
-    ],
-    *ReadOnly,
-]
 
 
 class Rule(Table):
@@ -268,7 +115,7 @@ class FallbackSettings(ChainTable):
         description='When someone else aborts a turn: "stop" sends nothing, "advance" takes the next model.',
     )
     policy: Policy = Field(
-        default_factory=_empty,
+        default_factory=empty,
         description="What follows a kind of failure: "
         '"fallback", "stop", "ignore" or { retry = 1, then = "…" }.',
     )
@@ -285,49 +132,7 @@ class AgentSettings(ChainTable):
     fallback_models: Chain = Field(
         default=(), description="The agent's chain; when empty, that of [fallback] applies."
     )
-    policy: Policy = Field(default_factory=_empty, description="As in [fallback], for this agent.")
-
-
-class ServedModel(Table):
-    """A model that our own agent host may ask at a provider. None: not known."""
-
-    context: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=None,
-        description="How many tokens its context holds; without it a session is never shortened.",
-    )
-    output: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=None, description="How many tokens one answer may have; by default what the provider allows."
-    )
-    images: StrictBool = Field(default=False, description="Whether it takes images.")
-
-
-ServedModels = Annotated[
-    Mapping[Annotated[StrictStr, Field(min_length=1)], ServedModel],
-    BeforeValidator(served_models, json_schema_input_type=tuple[str, ...] | Mapping[str, ServedModel]),
-    *ReadOnly,
-]
-
-
-class ProviderSettings(Table):
-    """``[providers."<id>"]``: one provider: what differs for its models, and where `serve` finds it."""
-
-    base_url: EndpointUrl | None = Field(
-        default=None,
-        description="The address of an OpenAI-compatible endpoint, for our own agent host. "
-        "Not read from a project's file.",
-    )
-    api_key_env: VariableName | None = Field(
-        default=None,
-        description="The environment variable that holds its key. Not read from a project's file.",
-    )
-    models: ServedModels = Field(
-        default_factory=_empty,
-        description="The models to ask there: a list of names, or a table of names with their sizes. "
-        "Not read from a project's file.",
-    )
-    policy: Policy = Field(
-        default_factory=_empty, description="As in [fallback], for this provider; an agent's goes before it."
-    )
+    policy: Policy = Field(default_factory=empty, description="As in [fallback], for this agent.")
 
 
 class ModelSettings(Table):
@@ -381,52 +186,18 @@ class HealthSettings(Table):
     )
 
 
-class MemorySettings(Table):
-    """``[memory]``: what our own agent host keeps of sessions for later ones."""
-
-    digests: FilePath | None = Field(
-        default=None,
-        description="A folder for Markdown files with what was said in each session; by default none are "
-        "written. Not read from a project's file.",
-    )
-
-
-class PermissionSettings(Table):
-    """``[permissions]``: what the tools of our own agent host may do; they never leave the project folder."""
-
-    read: Permission = Field(default="allow", description="Reading a file or a folder, by its path.")
-    write: Permission = Field(default="ask", description="Writing a whole file, by its path.")
-    edit: Permission = Field(default="ask", description="Changing a file, by its path.")
-    bash: Permission = Field(default="ask", description="Running a command, by its text.")
-
-
-class ServeSettings(Table):
-    """``[serve]``: our own agent host."""
-
-    model: ModelKey | None = Field(
-        default=None,
-        description="The model of a session's first prompt, if that names none; "
-        "by default the first one there is.",
-    )
-    on_restart: Literal["ask", "run", "cancel"] = Field(
-        default="ask",
-        description="What becomes of prompts that were accepted and not begun when the host stopped: "
-        "hold them for a person's word, run them, or cancel them.",
-    )
-
-
 class Settings(Table):
     """Everything that can be set."""
 
     fallback: FallbackSettings = Field(default_factory=FallbackSettings)
     agents: Annotated[Mapping[str, AgentSettings], BeforeValidator(_agents_by_key), *ReadOnly] = Field(
-        default_factory=_empty, description="Per agent, by name in any case."
+        default_factory=empty, description="Per agent, by name in any case."
     )
     providers: Annotated[Mapping[StrictStr, ProviderSettings], *ReadOnly] = Field(
-        default_factory=_empty, description="Per provider, by its id."
+        default_factory=empty, description="Per provider, by its id."
     )
     models: Annotated[Mapping[ModelKey, ModelSettings], *ReadOnly] = Field(
-        default_factory=_empty, description="Per model, by provider/model."
+        default_factory=empty, description="Per model, by provider/model."
     )
     permissions: PermissionSettings = Field(default_factory=PermissionSettings)
     serve: ServeSettings = Field(default_factory=ServeSettings)
