@@ -10,36 +10,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.about_calls import AboutCalls
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls import Call, calls_of
 from fallback_plugin.agent.http.description import description
-from fallback_plugin.agent.http.event_calls import EventCalls
 from fallback_plugin.agent.http.guard import App, Guard, Rules
-from fallback_plugin.agent.http.health_calls import HealthCalls
-from fallback_plugin.agent.http.memory_calls import MemoryCalls
-from fallback_plugin.agent.http.message_calls import MessageCalls
 from fallback_plugin.agent.http.page import page_routes
-from fallback_plugin.agent.http.permission_calls import PermissionCalls
 from fallback_plugin.agent.http.refusals import broken, refused, unknown_path
-from fallback_plugin.agent.http.run_calls import RunCalls
-from fallback_plugin.agent.http.session_calls import SessionCalls
 from fallback_plugin.agent.http.sniffing import NoSniffing
 from fallback_plugin.errors import AgentError
 
 
 def application(host: AgentHost, rules: Rules) -> App:
     """Return what serves a host over HTTP."""
-    groups = (
-        AboutCalls,
-        SessionCalls,
-        MessageCalls,
-        RunCalls,
-        PermissionCalls,
-        HealthCalls,
-        MemoryCalls,
-        EventCalls,
-    )
-    calls: list[Call] = [call for group in groups for call in group(host).calls]
+    calls = [*calls_of(host)]
 
     async def doc(request: Request) -> Response:
         del request

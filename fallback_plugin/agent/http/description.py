@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fallback_plugin import __version__
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 
 
 def description(calls: Sequence[Call]) -> dict[str, Any]:

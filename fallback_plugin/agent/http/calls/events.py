@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.event_stream import EventStream
 from fallback_plugin.agent.http.frames import Frames
 from fallback_plugin.agent.http.refusals import BadRequestError

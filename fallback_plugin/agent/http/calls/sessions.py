@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.host import AgentHost
 from fallback_plugin.agent.http.bodies import body_of, optional, required, session_model
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.queries import flag, whole_number
 from fallback_plugin.agent.journal.shapes import session_info
 from fallback_plugin.agent.records import Session

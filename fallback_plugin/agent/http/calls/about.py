@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from fallback_plugin import __version__
 from fallback_plugin.agent.host import AgentHost
 from fallback_plugin.agent.http.bodies import Body, body_of, optional, required
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.wire.model_catalog import ModelFacts
 

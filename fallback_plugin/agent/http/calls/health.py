@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.health_reader import ModelHealth
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.queries import whole_number
 from fallback_plugin.agent.journal.shapes import milliseconds
 from fallback_plugin.errors import AgentError

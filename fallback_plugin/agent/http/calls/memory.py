@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.store import segments
 
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from fallback_plugin.agent.dispatch import CancelMode
 from fallback_plugin.agent.host import AgentHost
 from fallback_plugin.agent.http.bodies import body_of, optional, required, user_prompt
-from fallback_plugin.agent.http.call import Call
+from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.journal.shapes import run_info
 from fallback_plugin.agent.records import UserPrompt
