@@ -166,7 +166,7 @@ DISPATCH_MUTANTS: Final = (
     Mutant(
         wrong="a stop of the parent leaves its children",
         file=RUNNER,
-        find="                self.end_dropped(lane, lane.cancel().dropped)\n",
+        find="                self._decisions.dropped(lane, lane.cancel().dropped)\n",
         replace="                pass\n",
         killed_by=DISPATCHER + "test_a_cancel_of_a_parents_run_reaches_its_children",
     ),

@@ -13,6 +13,7 @@ from anyio.from_thread import BlockingPortal
 from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.isolation import Isolation
 from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, LaneStatus, Reservation
+from fallback_plugin.agent.dispatch.lane_journal import LaneJournal
 from fallback_plugin.agent.dispatch.lane_runner import LaneRunner
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
@@ -54,10 +55,17 @@ class Dispatcher:
         self._lanes = LaneTable(AcceptSequence(last_sequence), journal.ids_of)
         self._under_way = RunsUnderWay()
         self._tasks = OwnTasks()
+        self._decisions = LaneJournal(journal, self._lanes, self._under_way, self._tasks)
         self._runner = LaneRunner(
-            journal, turns, self._lanes, self._under_way, watchdog_s=watchdog_s, tasks=self._tasks
+            journal,
+            self._decisions,
+            turns,
+            self._lanes,
+            self._under_way,
+            watchdog_s=watchdog_s,
+            tasks=self._tasks,
         )
-        self.isolation = Isolation(self._lanes, self._runner, self._tasks)
+        self.isolation = Isolation(self._lanes, self._decisions, self._runner, self._tasks)
 
     @property
     def portal(self) -> BlockingPortal:
@@ -163,7 +171,7 @@ class Dispatcher:
             return Cancelled()
         hit = lane.cancel(mode)
         if hit.active is not None or hit.dropped:
-            error = await self._tasks.ask(partial(self._runner.write_hit, lane, hit))
+            error = await self._tasks.ask(partial(self._decisions.hit, lane, hit))
             if error is not None:
                 raise error
         return hit
@@ -185,7 +193,7 @@ class Dispatcher:
         if lane is not None:
             self._lanes.alias(lane, new_id)
             if lane.is_told_busy:
-                await self._tasks.ask(partial(self._runner.tell_busy, lane))
+                await self._tasks.ask(partial(self._decisions.busy, lane))
 
     @asynccontextmanager
     async def _reserved(self, session_id: str) -> AsyncIterator[Reservation]:
@@ -214,7 +222,7 @@ class Dispatcher:
                     await self._runner.enter(accepted.run, reservation)
             finally:
                 reservation.close()
-            await self._runner.settle(lane)
+            await self._decisions.settle(lane)
 
     def _add_child(self, parent: Run, session_id: str) -> None:
         lane = self._lanes.find(parent.session_id)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from fallback_plugin.agent.dispatch.lane_journal import LaneJournal
 from fallback_plugin.agent.dispatch.lane_runner import LaneRunner
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
@@ -11,8 +12,9 @@ from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
 class Isolation:
     """Gives lanes to operations. Got from the dispatcher."""
 
-    def __init__(self, lanes: LaneTable, runner: LaneRunner, tasks: OwnTasks) -> None:
+    def __init__(self, lanes: LaneTable, decisions: LaneJournal, runner: LaneRunner, tasks: OwnTasks) -> None:
         self._lanes = lanes
+        self._decisions = decisions
         self._runner = runner
         self._tasks = tasks
 
@@ -26,7 +28,7 @@ class Isolation:
         async with self._lanes.hold_session(session_id) as lane:
             self._tasks.check_open()
             entry = lane.occupy(purpose)
-            self._tasks.start(self._runner.until_idle, lane)  # so that a stop waits for it
+            self._tasks.start(self._decisions.until_idle, lane)  # so that a stop waits for it
             try:
                 yield
             finally:
@@ -42,8 +44,8 @@ class Isolation:
             self._tasks.check_open()
             lane.deletions += 1
             try:
-                self._runner.end_dropped(lane, lane.cancel().dropped)
-                await self._runner.until_idle(lane)
+                self._decisions.dropped(lane, lane.cancel().dropped)
+                await self._decisions.until_idle(lane)
                 yield
             finally:
                 lane.deletions -= 1

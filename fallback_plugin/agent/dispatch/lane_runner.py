@@ -1,14 +1,15 @@
-"""Carries the runs of each lane to their ends, one after the other, and writes down what becomes of them."""
+"""Carries the runs of each lane to their ends, one after the other."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
 
 from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
 from fallback_plugin.agent.dispatch.execution import Execution
-from fallback_plugin.agent.dispatch.lane import Cancelled, Lane, Reservation
+from fallback_plugin.agent.dispatch.lane import Lane, Reservation
+from fallback_plugin.agent.dispatch.lane_journal import LaneJournal
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
 from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
 from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
@@ -22,11 +23,9 @@ logger = logging.getLogger(__name__)
 class LaneRunner:
     """Serves the lanes: a task for each that has something active, in a loop until nothing is left.
 
-    What was decided about a run is handed to the journal in the same step, or by the only task that still
-    has to do with the run: what is written has the order of what was decided.
-
     Args:
-        journal: what is written down.
+        journal: how runs begin, join one another and end.
+        decisions: what is written down of a lane.
         turns: what runs a turn.
         lanes: the lanes.
         under_way: the runs that have not ended.
@@ -37,6 +36,7 @@ class LaneRunner:
     def __init__(
         self,
         journal: RunJournal,
+        decisions: LaneJournal,
         turns: Turns,
         lanes: LaneTable,
         under_way: RunsUnderWay,
@@ -45,12 +45,12 @@ class LaneRunner:
         tasks: OwnTasks,
     ) -> None:
         self._journal = journal
+        self._decisions = decisions
         self._turns = turns
         self._lanes = lanes
         self._under_way = under_way
         self._watchdog_s = watchdog_s
         self._tasks = tasks
-        self._idle: dict[Lane, anyio.Event] = {}
 
     async def enter(self, run: Run, reservation: Reservation) -> None:
         """Decide in this very step what becomes of an accepted run; then write down what that ends."""
@@ -62,87 +62,26 @@ class LaneRunner:
                 case "active":
                     self._tasks.start(self.serve, lane, lane.active)
                 case "queued":
-                    await self._write("that a run waits", self._journal.queue(run))
-                    await self.tell_busy(lane)
+                    await self._decisions.queued(lane, run)
                 case "cancelled":
-                    await self.tell_busy(lane)
-                    await self.write_cancelled(lane, [run])
+                    await self._decisions.busy(lane)
+                    await self._decisions.cancelled(lane, [run])
 
     async def serve(self, lane: Lane, entry: ActiveEntry | None) -> None:
         """Carry a lane's active run to its end, then the next one, until none is left; tell busy and idle."""
         with self._lanes.keep(lane):
             if entry is not None:
-                await self.tell_busy(lane)
+                await self._decisions.busy(lane)
             while entry is not None and entry.run is not None:
                 await self._carry(lane, entry, entry.run)
                 entry = self.hand_off(lane, entry)
-            await self.settle(lane)
+            await self._decisions.settle(lane)
 
     def hand_off(self, lane: Lane, entry: ActiveEntry) -> ActiveEntry | None:
         """Return what follows ``entry`` on its lane; it is active and has to be served."""
         following, dropped = lane.hand_off(entry)
-        self.end_dropped(lane, dropped)
+        self._decisions.dropped(lane, dropped)
         return following
-
-    def end_dropped(self, lane: Lane, runs: Sequence[Run]) -> None:
-        """End runs that a cancel took out of the queue, in a task."""
-        if runs:
-            self._tasks.start(self.write_cancelled, lane, runs)
-
-    async def write_cancelled(self, lane: Lane, runs: Sequence[Run]) -> Exception | None:
-        """End runs that were cancelled before they began; return what was in the way."""
-        with self._lanes.keep(lane):
-            error = await self._write("a cancel", self._journal.cancel(runs))
-            lane.ended(len(runs))
-            for run in runs:
-                self._under_way.end(run, error)
-            await self.settle(lane)
-        return error
-
-    async def write_hit(self, lane: Lane, hit: Cancelled) -> Exception | None:
-        """Write down what a person's cancel hit; return what was in the way."""
-        if hit.active is not None:
-            await self._write("a stop", self._journal.note_stop(hit.active))
-        return await self.write_cancelled(lane, hit.dropped) if hit.dropped else None
-
-    async def settle(self, lane: Lane) -> None:
-        """Tell that a session became idle, if it did."""
-        if ids := lane.claim_idle():
-            await self._write("idle", self._journal.status(ids, "idle"))
-        if lane.is_idle and lane in self._idle:
-            self._idle.pop(lane).set()
-
-    async def until_idle(self, lane: Lane) -> None:
-        """Wait until a lane is idle. It is when this returns."""
-        while not lane.is_idle:
-            await self._idle.setdefault(lane, anyio.Event()).wait()
-
-    async def supervise(
-        self,
-        entry: ActiveEntry,
-        call: Callable[[], Awaitable[None]],
-        *,
-        on_cancel: Callable[[], None] = lambda: None,
-    ) -> tuple[bool, Exception | None]:
-        """Make a call that a cancel of the entry reaches; return whether it unwound, and what it raised."""
-        execution = Execution(call, watchdog_s=self._watchdog_s, on_cancel=on_cancel)
-        entry.execution = execution
-        if entry.is_cancelled:
-            execution.cancel()
-        unwound = await execution.carry_out(self._tasks)
-        return unwound, execution.error
-
-    def cancel_children(self, run: Run) -> None:
-        """Cancel whatever there is in the child sessions of a run."""
-        for session_id in self._under_way.children(run):
-            lane = self._lanes.find(session_id)
-            if lane is not None:
-                self.end_dropped(lane, lane.cancel().dropped)
-
-    async def tell_busy(self, lane: Lane) -> None:
-        """Tell that a session is busy under each of its ids, once."""
-        if ids := lane.claim_busy():
-            await self._write("busy", self._journal.status(ids, "busy"))
 
     async def _carry(self, lane: Lane, entry: ActiveEntry, run: Run) -> None:
         """Begin a run, let its turn run and make sure that it has ended."""
@@ -173,11 +112,13 @@ class LaneRunner:
 
     async def _run_turn(self, lane: Lane, entry: ActiveEntry, run: Run) -> tuple[Outcome, Exception | None]:
         """Run a turn; return how the run has to end if the turn has not ended it."""
-        unwound, error = await self.supervise(
-            entry,
+        execution = Execution(
             partial(self._turns.run, run, partial(self._join_steering, lane, entry)),
-            on_cancel=partial(self.cancel_children, run),
+            watchdog_s=self._watchdog_s,
+            on_cancel=partial(self._cancel_children, run),
         )
+        entry.execution = execution
+        unwound, error = await execution.carry_out(self._tasks), execution.error
         if not unwound:
             logger.error(
                 "run %s of session %s did not stop when it was cancelled, and is taken off its lane",
@@ -200,15 +141,22 @@ class LaneRunner:
                 logger.info("run %s was ended as %s for its turn", run.id, outcome)
             if ended or run.writer is not None:
                 error = None
-        self.cancel_children(run)
+        self._cancel_children(run)
         self._under_way.end(run, error)
+
+    def _cancel_children(self, run: Run) -> None:
+        """Cancel whatever there is in the child sessions of a run."""
+        for session_id in self._under_way.children(run):
+            lane = self._lanes.find(session_id)
+            if lane is not None:
+                self._decisions.dropped(lane, lane.cancel().dropped)
 
     async def _join_steering(self, lane: Lane, entry: ActiveEntry) -> Sequence[Run]:
         """Make the prompts that steer part of the active turn: its step takes them in."""
         if lane.active is not entry or entry.run is None:
             raise FencedError("a run that was taken off its lane takes no further prompts")
         joining, dropped = lane.take_steering()
-        self.end_dropped(lane, dropped)
+        self._decisions.dropped(lane, dropped)
         if not joining:
             return ()
         runs = [run for run, _ in joining]
@@ -223,14 +171,6 @@ class LaneRunner:
                 reservation.close()
                 self._under_way.fold(run, entry.run)
         return runs
-
-    async def _write(self, what: str, call: Awaitable[None]) -> Exception | None:
-        try:
-            await call
-        except Exception as error:
-            logger.exception("%s cannot be written down", what)
-            return error
-        return None
 
 
 def _error_of(outcome: Outcome, error: Exception | None) -> Json | None:
