@@ -15,7 +15,11 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
+
+from fallback_plugin.agent.dispatch import Dispatcher
 from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions, StoredTurn
+from fallback_plugin.agent.protocols import Steered
 from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.agent.store import Store, Transaction, messages, parts
 from fallback_plugin.model_ref import ModelRef
@@ -119,14 +123,38 @@ async def report_checkpoints(folder: Path) -> None:
     print(f"checkpoint, {LENGTHS[-1]:,} / {LENGTHS[0]} messages: {ratio:.2f} (flat: below {FLAT:.0f})")
 
 
+class NoTurns:
+    """Turns that are over at once."""
+
+    def __init__(self, runs: StoredRuns) -> None:
+        self._runs = runs
+
+    async def prepare(self, run: Run) -> Run:
+        """Return the run as it is."""
+        return run
+
+    async def run(self, run: Run, steered: Steered) -> None:  # noqa: ARG002 -- the protocol's
+        """End the run."""
+        await self._runs.turn(run).finish(None, "completed")
+
+
 async def report_accepts(folder: Path) -> None:
-    """Print how long acceptances take that come one by one."""
+    """Print how long acceptances take that come one by one, each after the end of the one before."""
     store = Store.open(folder / "accepts")
     defaults = Defaults(model=lambda: ModelRef("bench", "model"))
     runs, sessions = StoredRuns(store, defaults), StoredSessions(store, defaults)
     session = await sessions.create("/bench")
     prompt = UserPrompt(parts=({"type": "text", "text": TEXT},))
-    taken = [await seconds(runs.accept(session.id, prompt, 1)) for _ in range(ACCEPTS)]
+    dispatcher = Dispatcher(runs, NoTurns(runs))
+    taken = []
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(dispatcher.run)
+        for _ in range(ACCEPTS):
+            before = time.perf_counter()
+            accepted = await dispatcher.accept(session.id, prompt)
+            taken.append(time.perf_counter() - before)
+            await dispatcher.wait(accepted.run.id)
+        await dispatcher.stop()
     store.close()
     *_, p95 = statistics.quantiles(taken, n=20)
     print(
