@@ -157,13 +157,6 @@ DISPATCH_MUTANTS: Final = (
         killed_by=STOPPING + "test_a_prompt_being_accepted_is_kept_and_its_caller_learns_its_id",
     ),
     Mutant(
-        wrong="a lane that comes during a stop begins runs",
-        file="agent/dispatch/lane_table.py",
-        find="            lane.is_closed = self._is_closed\n",
-        replace="",
-        killed_by=STOPPING + "test_a_prompt_that_goes_on_to_another_session_is_kept_as_well",
-    ),
-    Mutant(
         wrong="a stop of the parent leaves its children",
         file=RUNNER,
         find="                self._decisions.dropped(lane, lane.cancel().dropped)\n",
@@ -189,7 +182,7 @@ DISPATCH_MUTANTS: Final = (
         file="agent/dispatch/lane_table.py",
         find="        with self.hold(*ids) as lane:\n",
         replace="        with self.hold(session_id) as lane:\n",
-        killed_by=ANYTHING,
+        killed_by=ISOLATION + "test_a_stop_under_the_old_id_reaches_what_runs_under_the_new_one",
     ),
     Mutant(
         wrong="a held prompt that is sent takes no turn",

@@ -19,7 +19,6 @@ class LaneTable:
         self._sequence = sequence
         self._ids_of = ids_of
         self._lanes: dict[str, Lane] = {}
-        self._is_closed = False
 
     def __len__(self) -> int:
         """Return how many ids have a lane."""
@@ -49,7 +48,6 @@ class LaneTable:
         lane = next((self._lanes[known] for known in ids if known in self._lanes), None)
         if lane is None:
             lane = Lane(self._sequence)
-            lane.is_closed = self._is_closed
         for session_id in ids:
             self.alias(lane, session_id)
         with self.keep(lane):
@@ -69,8 +67,7 @@ class LaneTable:
                         del self._lanes[session_id]
 
     def close(self) -> None:
-        """Stop every lane, also those that come later."""
-        self._is_closed = True
+        """Stop every lane."""
         for lane in self:
             lane.close()
 

@@ -203,5 +203,18 @@ async def test_a_prompt_for_the_old_id_of_an_idle_session_takes_the_lane_of_the_
 
 
 @on_stage
+async def test_a_stop_under_the_old_id_reaches_what_runs_under_the_new_one(stage: Stage) -> None:
+    stage.journal.sessions.add("t")
+    stage.journal.continued["s"] = "t"
+    stage.hold("a")
+    await stage.send("a", session_id="t")
+
+    assert stage.dispatcher.status("s") == stage.dispatcher.status("t")
+    assert (await stage.dispatcher.cancel("s")).is_active
+    await stage.quiet()
+    assert stage.journal.outcomes() == [("a", "cancelled")]
+
+
+@on_stage
 async def test_an_unknown_session_is_renamed_without_a_trace(stage: Stage) -> None:
     await stage.dispatcher.rotate("s", "t")
