@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.held_routes import HeldRoutes
-from tests.browser.history.reading import is_older, numbers, settle, wait_for_more_than
+from tests.browser.history.reading import is_older, numbers, settle, wait_for_first
 from tests.browser.looking import Look
 from tests.browser.seeding import PICTURES_EVERY
 
@@ -20,7 +20,7 @@ def test_what_is_read_stays_in_its_place_when_older_messages_come(look: Look, se
     message, offset = look.first_visible()
 
     older.release()
-    wait_for_more_than(look, 40)
+    wait_for_first(look, 320)
     settle(look)
 
     assert abs(look.offset_of(message) - offset) <= 2
@@ -57,7 +57,7 @@ def test_what_is_read_stays_in_its_place_when_pictures_above_are_decoded(
     message, offset = look.first_visible()
 
     older.release()
-    wait_for_more_than(look, 40)
+    wait_for_first(look, 320)
     above = look.page.locator(f".message[data-id='{message}']").locator(
         "xpath=preceding-sibling::article//img"
     )
@@ -93,9 +93,9 @@ def test_what_is_read_stays_in_its_place_when_the_window_gives_up_its_other_end(
     look: Look, sessions: Sessions
 ) -> None:
     look.open(sessions["long"])
-    for count in (80, 120, 160):
+    for first in (320, 280, 240):
         look.scroll(200)
-        wait_for_more_than(look, count - 1)
+        wait_for_first(look, first)
     older = HeldRoutes(look.page, is_older)
     look.scroll(200)
     older.wait_for(1)

@@ -10,6 +10,7 @@ import { Viewport } from './viewport.js';
 
 const PAGE_ROWS = 40;
 const WINDOW_ROWS = 160;
+const ADDED_A_FRAME = 6; // a page is drawn over several frames, for a screen that is scrolled meanwhile
 
 export class Transcript {
   #views = new Map();
@@ -109,9 +110,10 @@ export class Transcript {
   #reconcile(messages) {
     const wanted = new Set(messages.map(({ id }) => id));
     for (const [id, view] of this.#views) if (!wanted.has(id)) this.#drop(id, view);
+    const [begin, end] = this.#due(messages);
     let place = this.#list.firstElementChild;
-    let before = null;
-    for (const message of messages) {
+    for (let at = begin; at < end; at++) {
+      const [message, before] = [messages[at], messages[at - 1] ?? null];
       const view = this.#views.get(message.id) ?? this.#add(message);
       if (this.#shown.get(message.id)?.message !== message || this.#shown.get(message.id).before !== before?.info) {
         view.update(message, before);
@@ -119,8 +121,16 @@ export class Transcript {
       }
       if (view.element === place) place = place.nextElementSibling;
       else this.#list.insertBefore(view.element, place);
-      before = message;
     }
+    if (end - begin < messages.length) this.#frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  /** Tell which messages to draw now: what is drawn, and some more at either end. Where nothing is, it is all of them. */
+  #due(messages) {
+    const first = messages.findIndex(({ id }) => this.#views.has(id));
+    if (first < 0) return [0, messages.length];
+    const last = messages.findLastIndex(({ id }) => this.#views.has(id));
+    return [Math.max(0, first - ADDED_A_FRAME), Math.min(messages.length, last + 1 + ADDED_A_FRAME)];
   }
 
   #add(message) {
