@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.looking import Look
 from tests.conftest import missing
@@ -50,7 +50,11 @@ def session(server: AgentServer, provider: ScriptedProvider) -> str:
     server.events.wait_for(lambda event: event["type"] == "session.idle")
     server.prompt(session, "Another", "spare/second")
     asked = server.events.wait_for(lambda event: event["type"] == "permission.asked")
-    server.prompt(session, "It waits", "spare/second")
+    server.prompt(
+        session,
+        "It waits, and it is a good deal longer than a telephone is wide, in one line",
+        "spare/second",
+    )
     assert asked
     return session
 
@@ -117,6 +121,30 @@ def test_nothing_is_wider_than_a_telephone(look: Look, session: str, view: str) 
             .map((each) => each.outerHTML.slice(0, 80))"""
     )
     assert too_wide == []
+
+
+def test_where_nothing_hovers_what_a_message_and_code_offer_is_shown(
+    browser: Browser, server: AgentServer, session: str
+) -> None:
+    with browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True) as phone:
+        look = Look(phone.new_page(), server.url)
+        show(look, session, "chat")
+
+        for name in ("Copy", "Take this message and all after it back"):
+            button = look.page.get_by_role("button", name=name).first
+            expect(
+                button.locator("xpath=ancestor-or-self::*[contains(@class, 'copy') or self::footer][1]")
+            ).to_have_css("opacity", "1")
+        assert look.complaints == []
+
+
+def test_a_session_can_be_begun_where_the_list_is_out_of_sight(look: Look) -> None:
+    look.page.set_viewport_size({"width": 360, "height": 740})
+    look.open()
+
+    look.page.get_by_role("button", name="Begin a session").click()
+
+    expect(look.draft).to_be_visible()
 
 
 def test_a_narrow_screen_keeps_the_sessions_in_a_drawer(look: Look, session: str) -> None:

@@ -86,6 +86,24 @@ def test_no_other_path_leads_to_a_file(path: str, server: AgentServer) -> None:
     assert httpx2.get(f"{server.url}{path}").status_code == 404
 
 
+def test_a_page_that_is_there_needs_no_further_file(look: Look, server: AgentServer) -> None:
+    """What is first shown while the host is away, such as a note with its button, has all it needs."""
+    session = server.create_session()
+    look.open()
+    expect(look.page.locator(f"[data-session='{session}']")).to_be_visible()
+    asked: list[str] = []
+    look.page.on("request", lambda request: asked.append(request.url) if "/web/" in request.url else None)
+
+    look.switch_to(session)
+    look.page.locator(f"[data-session='{session}']").hover()
+    look.page.keyboard.press("Alt+h")
+    look.page.keyboard.press("?")
+    look.page.context.set_offline(True)
+    expect(look.page.locator("#connection")).to_be_visible()
+
+    assert {*asked} <= {f"{look.url}/web/mark.svg"}  # the browser's own, for the tab
+
+
 def test_every_module_is_asked_for_at_once() -> None:
     """A browser would find one module in the other, with a way to the host and back for each level."""
     modules = {

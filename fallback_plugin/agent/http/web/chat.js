@@ -39,6 +39,7 @@ export class Chat {
     });
     this.start = button('Start', () => this.transcript.toStart(), { kind: 'small', title: 'Go to the first message (Alt+Home)' });
     this.latest = button('Latest', () => this.transcript.toEnd(), { kind: 'pill', title: 'Go to the last message (Alt+End)' });
+    this.latest.prepend(icon('down'));
     this.reverted = element('div.reverted', { role: 'status', hidden: true });
     this.element = element(
       'section.chat',

@@ -9,11 +9,17 @@ export function fallbackMarks(info) {
     const summary = element(
       'summary',
       {},
+      icon('chevron'),
       icon('switch'),
       element('span.model', {}, modelName(fallback.failed)),
       element('span.why', {}, why(fallback)),
-      element('span.arrow', { 'aria-label': 'so the next model answered:' }, '→'),
-      element('span.model', {}, modelName(fallback.next)),
+      element(
+        'span.next',
+        {},
+        element('span', { 'aria-hidden': 'true' }, '→'),
+        element('span.unseen', {}, ', so the next model answered: '),
+        element('span.model', {}, modelName(fallback.next)),
+      ),
     );
     return element('details.fallback', { data: { kind: fallback.kind } }, summary, facts(fallback));
   });

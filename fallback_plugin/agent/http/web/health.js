@@ -14,6 +14,7 @@ export class HealthView {
   #chains = element('div.chains');
   #switches = element('ol.switches');
 
+  /** @param app `toasts`, `titleOf(session)` */
   constructor(app) {
     this.#app = app;
     this.element = element(
@@ -67,7 +68,7 @@ export class HealthView {
 
   #showSwitches(switches) {
     const shown = switches.length
-      ? switches.map(switchView)
+      ? switches.map((each) => switchView(each, this.#app.titleOf(each.session)))
       : [element('li.empty', {}, 'No model has been switched yet.')];
     this.#switches.replaceChildren(...shown);
   }
@@ -106,7 +107,7 @@ function modelRow({ model, state, until, reason, scope, failures }, at, now) {
 
 const DECISIONS = { switch: 'Switched', retry: 'Tried once more', exhausted: 'No model left' };
 
-function switchView({ at, session, decision, why }) {
+function switchView({ at, session, decision, why }, title) {
   return element(
     'li.switch',
     { data: { decision } },
@@ -124,7 +125,7 @@ function switchView({ at, session, decision, why }) {
         why?.taken ? element('span.model', {}, why.taken) : null,
       ),
       why ? element('p.why', {}, failureWords(why.kind, why.http_status)) : null,
-      element('a.quiet-link', { href: `#/session/${encodeURIComponent(session)}` }, 'Session'),
+      element('a.quiet-link', { href: `#/session/${encodeURIComponent(session)}` }, title),
     ),
   );
 }

@@ -2,7 +2,7 @@
 
 import { Chat } from './chat.js';
 import { showShortcuts } from './dialogs.js';
-import { byId, element } from './dom.js';
+import { button, byId, element } from './dom.js';
 import { EventStream } from './events.js';
 import { HealthView } from './health.js';
 import { SessionList } from './sessions.js';
@@ -16,6 +16,7 @@ const toasts = new Toasts(byId('toasts'));
 const app = {
   toasts,
   current: () => chat.id,
+  titleOf: (id) => state.sessions.get(id)?.title ?? 'Its session',
   announce: (words) => (byId('announcer').textContent = words),
   openSession: (id) => (location.hash = `#/session/${encodeURIComponent(id)}`),
 };
@@ -28,6 +29,7 @@ const welcome = element(
   {},
   element('h2', {}, 'What shall be done?'),
   element('p', {}, 'Choose a session, or begin a new one. When a model fails, the next of your chain goes on.'),
+  button('Begin a session', () => sessions.begin(), { kind: 'primary' }),
 );
 
 function show() {

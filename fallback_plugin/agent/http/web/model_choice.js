@@ -26,7 +26,7 @@ export class ModelChoice {
   #fill() {
     const { providers, agents, defaultModel } = this.#state;
     const last = this.#state.sessions.get(this.#id)?.model;
-    const unsaid = last ? `As before (${last.providerID}/${last.id})` : `Default (${defaultModel ?? 'none is set'})`;
+    const unsaid = last ? `${last.providerID}/${last.id} (as before)` : `${defaultModel ?? 'none is set'} (default)`;
     const models = providers.flatMap(({ id, models: its }) => Object.keys(its).map((name) => `${id}/${name}`));
     options(this.model, [['', unsaid], ...models.map(same)]);
     options(this.agent, agents.map(({ name }) => same(name)));

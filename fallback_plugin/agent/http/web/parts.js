@@ -55,7 +55,7 @@ class Fold {
   }
 
   show(summary, fill) {
-    this.#summary.replaceChildren(...summary);
+    this.#summary.replaceChildren(icon('chevron'), ...summary);
     this.#fill = fill;
     this.#draw();
   }

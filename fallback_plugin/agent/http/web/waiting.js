@@ -16,7 +16,10 @@ export class WaitingPrompts {
     const key = JSON.stringify(runs.map(({ id, state }) => [id, state]));
     if (key === this.#seen) return;
     this.#seen = key;
-    this.element.replaceChildren(...runs.map((run) => (run.state === 'held' ? this.#held(run) : this.#queued(run))));
+    const next = runs.find(({ state, delivery }) => state === 'queued' && delivery !== 'steer');
+    this.element.replaceChildren(
+      ...runs.map((run) => (run.state === 'held' ? this.#held(run) : this.#queued(run, run === next))),
+    );
     this.element.hidden = runs.length === 0;
   }
 
@@ -36,13 +39,13 @@ export class WaitingPrompts {
     );
   }
 
-  #queued(run) {
+  #queued(run, isNext) {
     return element(
       `li.${run.state}`,
       { data: { run: run.id } },
       element('span.state', {}, run.delivery === 'steer' ? 'Joins this answer' : 'Waits'),
       element('span.said', {}, run.text),
-      run.state === 'queued'
+      isNext
         ? element('span.tools', {}, button('Answer it now', this.#told.stopCurrent, {
             kind: 'small', title: 'Stop the answer under way; what waits goes on',
           }))
