@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,6 +15,7 @@ from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import stream
 
 LIMIT_S: Final = 60
+AXE: Final = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 SETTINGS: Final = """
 [serve]
@@ -33,6 +35,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Give a test of the browser its time limit."""
     if not item.get_closest_marker("timeout"):
         item.add_marker(pytest.mark.timeout(LIMIT_S))
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    return (
+        AXE.read_text() if AXE.is_file() else missing("axe-core is not installed: scripts/test installs it")
+    )
 
 
 @pytest.fixture(scope="session")

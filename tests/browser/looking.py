@@ -85,6 +85,17 @@ class Look:
         )
         return found
 
+    def beyond(self, width: int) -> list[str]:
+        """Return what reaches further to the side than a screen of this width; what scrolls in itself may."""
+        found: list[str] = self.page.evaluate(
+            """(width) => [...document.querySelectorAll('html, main *, header *, dialog *')]
+                .filter((each) => !each.closest('pre, .table, .unseen'))
+                .filter((each) => each.getBoundingClientRect().right > width + 0.5)
+                .map((each) => each.outerHTML.slice(0, 80))""",
+            width,
+        )
+        return found
+
     def _failed(self, error: Error) -> None:
         self.complaints.append(f"error: {error}")
 

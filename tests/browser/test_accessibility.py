@@ -1,18 +1,15 @@
 """Everybody can use it: axe-core's rules, the keys alone, a narrow screen, either theme."""
 
-from pathlib import Path
 from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.browser.axe import violations
 from tests.browser.looking import Look
-from tests.conftest import missing
 from tests.loopback.agent_server import AgentServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, status, stream, thinking, tool_call
-
-AXE: Final = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 TEXT: Final = """# A heading
 
@@ -29,13 +26,6 @@ A [link](https://example.org), `code` and a list:
 print("a line of code that is a good deal longer than any telephone is wide, and then some more")
 ```
 """
-
-
-@pytest.fixture
-def axe() -> str:
-    return (
-        AXE.read_text() if AXE.is_file() else missing("axe-core is not installed: scripts/test installs it")
-    )
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +47,6 @@ def session(server: AgentServer, provider: ScriptedProvider) -> str:
     )
     assert asked
     return session
-
-
-def violations(look: Look, axe: str) -> list[str]:
-    look.page.wait_for_timeout(300)  # what fades in has its own colour by then
-    look.page.evaluate(axe)
-    found = look.page.evaluate(
-        "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
-    )
-    return [
-        f"{each['impact']} {each['id']}: {[node['target'] for node in each['nodes']]}"
-        for each in found
-        if each["impact"] in {"serious", "critical", "moderate"}
-    ]
 
 
 def show(look: Look, session: str, view: str) -> None:
@@ -113,14 +90,7 @@ def test_nothing_is_wider_than_a_telephone(look: Look, session: str, view: str) 
     else:
         show(look, session, view)
 
-    assert look.page.evaluate("() => document.documentElement.scrollWidth") == 360
-    too_wide = look.page.evaluate(
-        """() => [...document.querySelectorAll('main *, header *, dialog *')]
-            .filter((each) => !each.closest('pre, .table, .unseen'))
-            .filter((each) => each.getBoundingClientRect().right > 360.5)
-            .map((each) => each.outerHTML.slice(0, 80))"""
-    )
-    assert too_wide == []
+    assert look.beyond(360) == []
 
 
 def test_where_nothing_hovers_what_a_message_and_code_offer_is_shown(

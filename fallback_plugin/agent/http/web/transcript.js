@@ -102,6 +102,7 @@ export class Transcript {
     const words = error ? `Not loaded: ${error.message} ` : edgeWords(window, underWay);
     if (this.#edge.textContent !== words) this.#edge.textContent = words;
     this.#retry.hidden = error === null;
+    this.#list.hidden = this.#list.childElementCount === 0; // a feed without articles is none
     this.#empty.hidden = !isCurrent || window.messages.length > 0;
     this.#list.setAttribute('aria-busy', String(underWay !== null));
     if (error === null && this.viewport.near().top && !this.viewport.follows) this.#extend('top');
