@@ -29,6 +29,12 @@ class HeldRoutes:
         route, response = self._held.pop(at)
         route.fulfill(response=response)
 
+    def deliver(self) -> None:
+        """Let the oldest held answer reach the page, and wait until it has come."""
+        route, _ = self._held[0]
+        with self._page.expect_event("requestfinished", lambda request: request == route.request):
+            self.release()
+
     def release_some(self, chance: Random) -> bool:
         """Let any one of the held answers reach the page; tell whether there was one."""
         if not self._held:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import SETTINGS
 from tests.browser.looking import Look
@@ -150,6 +150,21 @@ def test_names_and_outputs_are_text(
     look.page.keyboard.press("Alt+h")
     expect(look.page.locator(".health-row", has_text=NAME)).to_be_visible()
     assert_harmless(look, elsewhere)
+
+
+def test_the_policy_runs_no_inline_script(look: Look) -> None:
+    def add_script(route: Route) -> None:
+        answer = route.fetch()
+        inline = "<script>window.ran = 1</script><p onclick='window.ran = 1' id=inline>press me</p></body>"
+        route.fulfill(response=answer, body=answer.text().replace("</body>", inline))
+
+    look.page.route(f"{look.url}/", add_script)
+    look.open()
+    look.page.locator("#inline").dispatch_event("click")
+
+    assert look.page.evaluate("() => window.ran") is None
+    assert len([each for each in look.complaints if "Content Security Policy" in each]) >= 2
+    look.complaints.clear()
 
 
 def test_the_policy_stops_what_the_sanitiser_would_let_through(look: Look) -> None:

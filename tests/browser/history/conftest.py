@@ -39,5 +39,13 @@ def server(home: AgentHome, sessions: dict[str, str]) -> Iterator[AgentServer]:
 
 
 @pytest.fixture
+def stubborn_network(look: Look) -> None:
+    """Deliver answers also to who has given them up, so that it is the pager that does not let them count."""
+    look.page.add_init_script(
+        "(() => { const real = fetch; window.fetch = (url, { signal, ...rest }) => real(url, rest); })()"
+    )
+
+
+@pytest.fixture
 def pager(look: Look) -> PagePager:
     return PagePager(look)

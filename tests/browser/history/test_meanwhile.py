@@ -49,6 +49,7 @@ def test_two_triggers_ask_for_one_page(look: Look, sessions: Sessions) -> None:
     assert len(older.asked) == 1
 
 
+@pytest.mark.usefixtures("stubborn_network")
 def test_from_A_to_B_to_A_a_late_page_is_dropped(look: Look, sessions: Sessions) -> None:
     look.open(sessions["long"])
     older = HeldRoutes(look.page, is_older)
@@ -59,7 +60,7 @@ def test_from_A_to_B_to_A_a_late_page_is_dropped(look: Look, sessions: Sessions)
 
     look.switch_to(sessions["long"])
     wait_for_first(look, 360)
-    older.release()
+    older.deliver()
     settle(look)
 
     assert numbers(look) == list(range(360, 400))
@@ -94,6 +95,7 @@ def test_a_short_session_says_where_it_begins(look: Look, sessions: Sessions) ->
     expect(look.page.locator(".edge span")).to_have_text("The beginning")
 
 
+@pytest.mark.usefixtures("stubborn_network")
 def test_a_forced_reload_during_a_page_drops_the_page(
     look: Look, pager: PagePager, sessions: Sessions
 ) -> None:
@@ -102,7 +104,7 @@ def test_a_forced_reload_during_a_page_drops_the_page(
 
     pager.reload()
     reload.wait_for(1)
-    older.release()
+    older.deliver()
     settle(look)
     assert numbers(look) == list(range(360, 400))
     reload.release()
@@ -152,6 +154,7 @@ def test_an_undo_during_a_page_hides_what_it_took_and_the_page_is_not_in_the_way
     assert numbers(look)[-1] == 199
 
 
+@pytest.mark.usefixtures("stubborn_network")
 def test_a_compaction_during_a_page_is_followed_and_the_page_dropped(
     look: Look, server: AgentServer, pager: PagePager, provider: ScriptedProvider, sessions: Sessions
 ) -> None:
@@ -163,7 +166,7 @@ def test_a_compaction_during_a_page_is_followed_and_the_page_dropped(
     answer = httpx2.post(f"{server.url}/session/{session}/summarize", json=model, timeout=20)
     assert answer.json() is True
     look.wait_for_text("The summary.")
-    older.release()
+    older.deliver()
     settle(look)
 
     assert session not in pager.sessions()
@@ -291,6 +294,7 @@ def something(chance: Random, look: Look, sessions: Sessions, held: HeldRoutes) 
     settle(look)
 
 
+@pytest.mark.usefixtures("stubborn_network")
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_done_and_arrives_in_any_order_a_slice_of_one_session_is_shown(
     look: Look, pager: PagePager, sessions: Sessions, seed: int

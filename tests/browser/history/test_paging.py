@@ -60,6 +60,7 @@ def test_C2_each_replacement_changes_the_epoch_once_and_nothing_else_does(
     assert epochs == [0, 1, 1, 2, 3, 4]
 
 
+@pytest.mark.usefixtures("stubborn_network")
 @pytest.mark.parametrize("order", ["page first", "jump first"])
 def test_C3_C9_C10_a_page_in_flight_is_dropped_when_start_is_chosen(
     look: Look, sessions: Sessions, order: str
@@ -73,7 +74,7 @@ def test_C3_C9_C10_a_page_in_flight_is_dropped_when_start_is_chosen(
     jump.wait_for(1)
     before = look.ids()
     if order == "page first":
-        older.release()
+        older.deliver()
         settle(look)
         assert look.ids() == before
         jump.release()
@@ -81,12 +82,13 @@ def test_C3_C9_C10_a_page_in_flight_is_dropped_when_start_is_chosen(
     else:
         jump.release()
         wait_for_first(look, 0)
-        older.release()
+        older.deliver()
     settle(look)
 
     assert numbers(look) == list(range(40))
 
 
+@pytest.mark.usefixtures("stubborn_network")
 def test_C4_a_late_page_touches_neither_messages_nor_cursors_nor_whose_turn_it_is(
     look: Look, pager: PagePager, sessions: Sessions
 ) -> None:
@@ -98,7 +100,7 @@ def test_C4_a_late_page_touches_neither_messages_nor_cursors_nor_whose_turn_it_i
     jump.wait_for(1)
     before = pager.state()
 
-    older.release()
+    older.deliver()
     settle(look)
 
     assert pager.state() == before
@@ -107,6 +109,7 @@ def test_C4_a_late_page_touches_neither_messages_nor_cursors_nor_whose_turn_it_i
     wait_for_first(look, 0)
 
 
+@pytest.mark.usefixtures("stubborn_network")
 def test_C5_no_list_between_the_two_is_ever_drawn(look: Look, sessions: Sessions) -> None:
     look.open(sessions["long"])
     older, jump = HeldRoutes(look.page, is_older), HeldRoutes(look.page, is_start)
@@ -116,7 +119,7 @@ def test_C5_no_list_between_the_two_is_ever_drawn(look: Look, sessions: Sessions
     jump.wait_for(1)
     look.page.evaluate(WATCH)
 
-    older.release()
+    older.deliver()
     settle(look)
     jump.release()
     wait_for_first(look, 0)
@@ -212,6 +215,7 @@ def test_C11_at_the_beginning_nothing_older_is_asked_for(look: Look, sessions: S
     expect(look.page.locator(".edge span")).to_have_text("The beginning")
 
 
+@pytest.mark.usefixtures("stubborn_network")
 def test_C12_a_late_start_of_one_session_leaves_another_untouched(look: Look, sessions: Sessions) -> None:
     look.open(sessions["long"])
     jump = HeldRoutes(look.page, is_start)
@@ -220,7 +224,7 @@ def test_C12_a_late_start_of_one_session_leaves_another_untouched(look: Look, se
 
     look.switch_to(sessions["other"])
     wait_for_first(look, 60)
-    jump.release()
+    jump.deliver()
     settle(look)
 
     assert numbers(look) == list(range(60, 100))
