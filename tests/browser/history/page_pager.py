@@ -43,6 +43,11 @@ class PagePager:
         )
         return state
 
+    def ids(self) -> list[str]:
+        """Return the messages it holds, whether they are drawn yet or not."""
+        found: list[str] = self._handle.evaluate("(pager) => pager.messages.map(({ id }) => id)")
+        return found
+
     def sessions(self) -> set[str]:
         """Return the sessions whose messages it holds, and the one it says it shows."""
         found: list[str] = self._handle.evaluate(

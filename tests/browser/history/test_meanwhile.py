@@ -50,7 +50,7 @@ def test_two_triggers_ask_for_one_page(look: Look, sessions: Sessions) -> None:
 
 
 @pytest.mark.usefixtures("stubborn_network")
-def test_from_A_to_B_to_A_a_late_page_is_dropped(look: Look, sessions: Sessions) -> None:
+def test_from_A_to_B_to_A_a_late_page_is_dropped(look: Look, pager: PagePager, sessions: Sessions) -> None:
     look.open(sessions["long"])
     older = HeldRoutes(look.page, is_older)
     look.scroll(0)
@@ -64,6 +64,7 @@ def test_from_A_to_B_to_A_a_late_page_is_dropped(look: Look, sessions: Sessions)
     settle(look)
 
     assert numbers(look) == list(range(360, 400))
+    assert pager.ids() == look.ids()
 
 
 def test_messages_lost_while_a_page_is_on_its_way_are_not_shown(
@@ -107,6 +108,7 @@ def test_a_forced_reload_during_a_page_drops_the_page(
     older.deliver()
     settle(look)
     assert numbers(look) == list(range(360, 400))
+    assert pager.ids() == look.ids()
     reload.release()
 
     settle(look)
