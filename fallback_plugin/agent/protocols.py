@@ -72,8 +72,11 @@ class RunJournal(Protocol):
         """Accept a held run anew, under a new number. Raises `AgentError`, 409 if it is not held."""
         ...
 
-    async def discard(self, run_id: str) -> Run:
-        """End a held run without a trace in the history. Raises `AgentError`, 409 if it is not held."""
+    async def discard(self, run_id: str, *, waiting: bool = False) -> Run:
+        """End a held run, or one that waits, without a trace in the history.
+
+        Raises `AgentError`, 409 if it is neither: held by default, or not begun if ``waiting``.
+        """
         ...
 
     async def status(self, ids: Sequence[str], status: StatusWord) -> None:

@@ -152,6 +152,28 @@ def test_what_waits_is_shown_and_comes_back_into_the_draft_when_all_is_stopped(
     assert not gate.opened.done()
 
 
+def test_each_prompt_that_waits_is_edited_or_discarded_by_itself(
+    look: Look, session: str, gate: Gate
+) -> None:
+    look.open(session)
+    look.say("First")
+    look.wait_for_text("Half of it")
+    for text in ("Second", "Third", "Fourth"):
+        look.say(text)
+    waiting = look.page.locator(".waiting li")
+    expect(waiting).to_have_count(3)
+
+    waiting.filter(has_text="Third").get_by_role("button", name="Discard").click()
+    expect(waiting).to_have_count(2)
+    waiting.filter(has_text="Second").get_by_role("button", name="Edit").click()
+
+    expect(look.draft).to_have_value("Second")
+    expect(waiting).to_have_count(1)
+    gate.open()
+    look.wait_for_text("The next answer.")
+    assert users(look) == ["First", "Fourth"]
+
+
 def test_what_waits_is_answered_when_only_the_answer_is_stopped(look: Look, session: str, gate: Gate) -> None:
     look.open(session)
     look.say("First")

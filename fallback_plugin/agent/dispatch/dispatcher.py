@@ -148,10 +148,18 @@ class Dispatcher:
             self._tasks.start(self._accept, reservation, found, reply)
         await reply.get()
 
-    async def discard(self, run_id: str) -> Run:
-        """End a held run without a turn. Raises `AgentError` with status 409 if it is not held."""
+    async def discard(self, session_id: str, run_id: str) -> Run:
+        """End a run of a session that waits, or is held, without a turn.
+
+        Raises:
+            AgentError: with status 409 if it is neither.
+        """
         self._tasks.check_open()
-        return await self._tasks.ask(partial(self._journal.discard, run_id))
+        lane = self._lanes.find(session_id)
+        waiting = None if lane is None else lane.withdraw(run_id)
+        if lane is None or waiting is None:
+            return await self._tasks.ask(partial(self._journal.discard, run_id))
+        return await self._tasks.ask(partial(self._decisions.withdrawn, lane, waiting))
 
     async def wait(self, run_id: str) -> None:
         """Wait until a run has its terminal event, and the run it was folded into; at once if it is unknown.

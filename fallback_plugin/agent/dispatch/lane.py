@@ -175,6 +175,15 @@ class Lane:
         active = None if reached is None else reached.run
         return Cancelled(is_active=reached is not None, active=active, accepted=covered, dropped=dropped)
 
+    def withdraw(self, run_id: str) -> Run | None:
+        """Take a run out of the queue; None if it is not in it."""
+        found = next((waiting for waiting in self.queue if waiting.run.id == run_id), None)
+        if found is None:
+            return None
+        self.queue.remove(found)
+        self.ending += 1
+        return found.run
+
     def take_steering(self) -> tuple[list[tuple[Run, Reservation]], list[Run]]:
         """Take out of the queue what shall join the active turn, and what a cancel covers.
 

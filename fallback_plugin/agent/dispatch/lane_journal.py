@@ -51,6 +51,20 @@ class LaneJournal:
             await self.settle(lane)
         return error
 
+    async def withdrawn(self, lane: Lane, run: Run) -> Run:
+        """End a run that a person has taken out of the queue. Raises what was in the way."""
+        error: Exception | None = None
+        with self._lanes.keep(lane):
+            try:
+                return await self._journal.discard(run.id, waiting=True)
+            except Exception as failed:
+                error = failed
+                raise
+            finally:
+                lane.ended(1)
+                self._under_way.end(run, error)
+                await self.settle(lane)
+
     def dropped(self, lane: Lane, runs: Sequence[Run]) -> None:
         """End runs that a cancel took out of the queue, in a task."""
         if runs:

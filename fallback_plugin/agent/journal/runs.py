@@ -13,7 +13,7 @@ from fallback_plugin.agent.journal.delivering import deliver
 from fallback_plugin.agent.journal.ending import end_run, leave
 from fallback_plugin.agent.journal.turn import BeforeMoving, StoredTurn
 from fallback_plugin.agent.protocols import Accepted, StatusWord
-from fallback_plugin.agent.records import Json, Outcome, Run, UserPrompt
+from fallback_plugin.agent.records import Json, Outcome, Run, RunState, UserPrompt
 from fallback_plugin.agent.store import Store, Transaction, runs, sessions
 from fallback_plugin.errors import AgentError
 
@@ -146,20 +146,21 @@ class StoredRuns:
         """
 
         def work(tx: Transaction) -> Run:
-            held = dataclasses.replace(_held(tx, run_id), state="accepted", sequence=sequence)
+            held = dataclasses.replace(_in_state(tx, run_id, _HELD), state="accepted", sequence=sequence)
             runs.put(tx.rows, held, boot=tx.boot)
             publishing.run_updated(tx, held)
             return held
 
         return await self._store.write(work)
 
-    async def discard(self, run_id: str) -> Run:
-        """End a held run without a trace in the history.
+    async def discard(self, run_id: str, *, waiting: bool = False) -> Run:
+        """End a held run without a trace in the history, or one that has not begun if ``waiting``.
 
         Raises:
-            AgentError: 404 if there is none, 409 if it is not held.
+            AgentError: 404 if there is none, 409 if it is not.
         """
-        return await self._store.write(lambda tx: leave(tx, _held(tx, run_id), "discarded"))
+        states = runs.WAITING if waiting else _HELD
+        return await self._store.write(lambda tx: leave(tx, _in_state(tx, run_id, states), "discarded"))
 
 
 def cancel_waiting(tx: Transaction, run_id: str, defaults: Defaults) -> None:
@@ -191,8 +192,11 @@ def _waiting(tx: Transaction, run: Run) -> Run:
     return found
 
 
-def _held(tx: Transaction, run_id: str) -> Run:
+_HELD: Final[frozenset[RunState]] = frozenset({"held"})
+
+
+def _in_state(tx: Transaction, run_id: str, states: frozenset[RunState]) -> Run:
     found = runs.get(tx.rows, run_id)
-    if found.state != "held":
-        raise AgentError(f"run {run_id} is not held but {found.state}", status=409)
+    if found.state not in states:
+        raise AgentError(f"run {run_id} is not {' or '.join(sorted(states))} but {found.state}", status=409)
     return found

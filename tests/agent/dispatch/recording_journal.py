@@ -132,9 +132,9 @@ class RecordingJournal:
             self._put(run, "accepted")
             return run
 
-    async def discard(self, run_id: str) -> Run:
+    async def discard(self, run_id: str, *, waiting: bool = False) -> Run:
         async with self._call("discard"):
-            self._end(self._held(run_id), "discarded")
+            self._end(self._open(self.runs[run_id]) if waiting else self._held(run_id), "discarded")
             return self.runs[run_id]
 
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:

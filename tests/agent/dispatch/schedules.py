@@ -134,9 +134,11 @@ class Performance:
             self.sends.setdefault(run.prompt.text, self.now)
             await self.stage.dispatcher.send(run.session_id, run.id)
 
-    async def discard(self, _session_id: str) -> None:
-        if self.held:
-            await self.stage.dispatcher.discard(self.random.choice(self.held).id)
+    async def discard(self, session_id: str) -> None:
+        """Discard what is held or waits."""
+        if found := [*self.held, *self.stage.dispatcher.queued(session_id)]:
+            run = self.random.choice(found)
+            await self.stage.dispatcher.discard(run.session_id, run.id)
 
     async def steer(self, session_id: str) -> None:
         await self.accept(session_id, "steer")

@@ -436,12 +436,57 @@ async def test_a_held_run_that_is_sent_waits_its_turn_and_can_be_cancelled(stage
 
 
 @on_stage
+async def test_a_run_that_waits_is_discarded_alone_and_nobody_waits_for_it_any_more(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a", "b", "c")
+    waiting, _ = stage.dispatcher.queued("s")
+
+    await stage.dispatcher.discard("s", waiting.id)
+    await stage.dispatcher.wait(waiting.id)
+
+    assert [run.prompt.text for run in stage.dispatcher.queued("s")] == ["c"]
+    await stage.dispatcher.cancel("s")
+    await stage.quiet()
+    assert sorted(stage.journal.outcomes()) == [("a", "cancelled"), ("b", "discarded"), ("c", "cancelled")]
+    assert ("user", "b") not in stage.journal.history()
+
+
+@on_stage
+async def test_a_run_that_has_begun_is_not_discarded(stage: Stage) -> None:
+    stage.hold("a")
+    active = (await stage.accept("a")).run
+    await stage.quiet()
+
+    with pytest.raises(AgentError) as refused:
+        await stage.dispatcher.discard("s", active.id)
+
+    assert refused.value.status == 409
+    assert stage.dispatcher.status("s").active == 1
+    await stage.dispatcher.cancel("s")
+
+
+@on_stage
+async def test_a_discarded_run_whose_end_cannot_be_written_leaves_the_session_in_order(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a", "b")
+    (waiting,) = stage.dispatcher.queued("s")
+    stage.journal.refuse.add("discard")
+
+    with pytest.raises(StoreError, match="disk is full"):
+        await stage.dispatcher.discard("s", waiting.id)
+    await stage.dispatcher.cancel("s")
+    await stage.quiet()
+
+    assert not stage.dispatcher.status("s").is_busy
+
+
+@on_stage
 async def test_a_held_run_is_discarded_once(stage: Stage) -> None:
     held = stage.journal.hold("before")
-    await stage.dispatcher.discard(held.id)
+    await stage.dispatcher.discard("s", held.id)
 
     with pytest.raises(AgentError):
-        await stage.dispatcher.discard(held.id)
+        await stage.dispatcher.discard("s", held.id)
 
     assert stage.journal.outcomes() == [("before", "discarded")]
     assert stage.journal.history() == []

@@ -72,7 +72,12 @@ class RunCalls:
             ),
             Call("GET", "/run", self.all_waiting, "The same of all sessions"),
             Call("POST", "/run/{runID}/send", self.send, "Let a held prompt take its turn"),
-            Call("POST", "/run/{runID}/discard", self.discard, "End a held prompt without a turn"),
+            Call(
+                "POST",
+                "/run/{runID}/discard",
+                self.discard,
+                "End a prompt that waits or is held, without a turn",
+            ),
         )
 
     async def prompt(self, request: Request) -> Response:
@@ -140,7 +145,8 @@ class RunCalls:
 
     async def discard(self, request: Request) -> Response:
         """Answer ``POST /run/{runID}/discard``."""
-        await self._host.dispatcher.discard(request.path_params["runID"])
+        run = await self._host.run_of(request.path_params["runID"])
+        await self._host.dispatcher.discard(run.session_id, run.id)
         return JSONResponse(content=True)
 
     async def _prompt(self, request: Request) -> UserPrompt:

@@ -33,8 +33,7 @@ export class WaitingPrompts {
         'span.tools',
         {},
         button('Send', () => this.#told.send(run), { kind: 'small' }),
-        button('Edit', () => this.#told.restore(run), { kind: 'small', title: 'Put it into the message box instead' }),
-        button('Discard', () => this.#told.discard(run), { kind: 'small' }),
+        ...this.#takenOut(run),
       ),
     );
   }
@@ -45,11 +44,23 @@ export class WaitingPrompts {
       { data: { run: run.id } },
       element('span.state', {}, run.delivery === 'steer' ? 'Joins this answer' : 'Waits'),
       element('span.said', {}, run.text),
-      isNext
-        ? element('span.tools', {}, button('Answer it now', this.#told.stopCurrent, {
-            kind: 'small', title: 'Stop the answer under way; what waits goes on',
-          }))
-        : null,
+      element(
+        'span.tools',
+        {},
+        isNext
+          ? button('Answer it now', this.#told.stopCurrent, {
+              kind: 'small', title: 'Stop the answer under way; what waits goes on',
+            })
+          : null,
+        ...this.#takenOut(run),
+      ),
     );
+  }
+
+  #takenOut(run) {
+    return [
+      button('Edit', () => this.#told.restore(run), { kind: 'small', title: 'Put it into the message box instead' }),
+      button('Discard', () => this.#told.discard(run), { kind: 'small' }),
+    ];
   }
 }
