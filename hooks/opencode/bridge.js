@@ -126,15 +126,17 @@ export class Bridge {
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()
     if (!this.#answers(question)) return undefined
     return new Promise((resolve) => {
-      const timer = later(deadline, () => {
-        this.#open.delete(id)
-        resolve(undefined)
-      })
+      let timer = null
       const answered = (answer) => {
         clearTimeout(timer)
         resolve(answer?.result ?? undefined)
       }
       const id = this.#request(`hook/${question}`, params(), answered, question === "model.request")
+      if (!this.#open.has(id)) return // answered on the spot
+      timer = later(deadline, () => {
+        this.#open.delete(id)
+        resolve(undefined)
+      })
     })
   }
 
@@ -171,11 +173,12 @@ export class Bridge {
 
   #request(method, params, onAnswer, onTheSpot = false) {
     const id = this.#nextId++
-    this.#open.set(id, onAnswer)
     const child = this.#child
     // What was written before is to be read before.
-    if (onTheSpot) child?.writeAndWait(this.#line({ id, method, params: { ...params, after: child.lines } }), () => !this.#open.has(id))
-    else child?.write(this.#line({ id, method, params }))
+    const line = this.#line({ id, method, params: onTheSpot ? { ...params, after: child?.lines } : params })
+    this.#open.set(id, onAnswer)
+    if (onTheSpot) child?.writeAndWait(line, () => !this.#open.has(id))
+    else child?.write(line)
     return id
   }
 

@@ -162,13 +162,15 @@ test("a child that reads nothing counts as dead once too much is unsent", async 
 })
 
 test("hooks never throw into the host, whatever it passes", async (t) => {
-  const { hooks } = await start({ questions: ["chat.message"], answers: { "hook/chat.message": { model: {} } } })
+  const plan = { questions: ["chat.message"], answers: { "hook/chat.message": { each: [{ model: {} }] } } }
+  const { hooks } = await start(plan, { numbers: { question: 20 } })
   t.after(hooks.dispose)
   await hooks.event({})
   await hooks.event(undefined)
   await hooks.config(Object.freeze({ agent: Object.freeze({ a: Object.freeze({ fallback_models: 1 }) }) }))
   await hooks["chat.message"]({}, Object.freeze({}))
   await hooks["chat.message"](undefined, undefined)
+  await hooks["chat.message"](...prompt()) // as long as a question lasts: nothing of the ones before fails later
 })
 
 test("after dispose nothing is asked, sent or restarted", async (t) => {
