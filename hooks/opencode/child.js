@@ -81,8 +81,21 @@ export class Child {
 
   // Write a question, and wait for its answer on the spot where that is possible.
   writeAndWait(line, isAnswered) {
-    if (!this.#ended && this.#sync?.send(line)) this.#sync.receive(this.#onLine, isAnswered)
-    else this.write(line)
+    if (this.#ended || !this.#sync?.send(line)) return this.write(line)
+    this.#flush()
+    this.#sync.receive(this.#onLine, isAnswered)
+  }
+
+  // Bun 1.3 keeps what is written until the host's loop turns, which it does not while an answer is waited for;
+  // of all that its stream hides, only the sink below it can be flushed. Node.js writes at once.
+  #flush() {
+    const { stdin } = this.#process
+    const hidden = Object.getOwnPropertySymbols(stdin).map((name) => stdin[name])
+    try {
+      Promise.resolve(hidden.find((each) => typeof each?.flush === "function")?.flush()).catch(() => {})
+    } catch {
+      // then the answer comes with the loop's next turn
+    }
   }
 
   // Ask it to leave by closing its input; make it leave after a grace.
