@@ -1,6 +1,6 @@
 // Loads a copy of the bridge file as it is installed, with a host around it that records.
 
-import { chmodSync, copyFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs"
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { after } from "node:test"
@@ -8,7 +8,17 @@ import { fileURLToPath, pathToFileURL } from "node:url"
 
 // The bridge keeps no process alive; the test has to.
 const alive = setInterval(() => {}, 60_000)
-after(() => clearInterval(alive))
+const folders = []
+after(() => {
+  clearInterval(alive)
+  for (const folder of folders) rmSync(folder, { recursive: true })
+})
+
+function newFolder(prefix) {
+  const folder = mkdtempSync(join(tmpdir(), prefix))
+  folders.push(folder)
+  return folder
+}
 
 const here = dirname(fileURLToPath(import.meta.url))
 const source = process.env.BRIDGE_FILE
@@ -20,7 +30,7 @@ function replaced(text, pattern, replacement) {
 }
 
 function installed(interpreter, numbers) {
-  const folder = mkdtempSync(join(tmpdir(), "bridge-"))
+  const folder = newFolder("bridge-")
   const child = join(folder, "fake-child.mjs")
   copyFileSync(join(here, "fake-child.mjs"), child)
   chmodSync(child, 0o755)
@@ -85,7 +95,7 @@ export function prompt(model = "primary") {
 // A folder without any command on PATH, for the time of a test.
 export function emptyPath(test) {
   const path = process.env.PATH
-  process.env.PATH = mkdtempSync(join(tmpdir(), "empty-"))
+  process.env.PATH = newFolder("empty-")
   test.after(() => {
     process.env.PATH = path
   })

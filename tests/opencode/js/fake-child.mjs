@@ -3,7 +3,8 @@
 // it receives it hands back through the call session.get, so that a test sees it without looking at a file.
 
 import { execFileSync } from "node:child_process"
-import { constants, createReadStream, mkdtempSync, openSync, writeSync } from "node:fs"
+import { constants, mkdtempSync, openSync, writeSync } from "node:fs"
+import { Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
@@ -23,8 +24,9 @@ function offerSyncChannel() {
   const folder = mkdtempSync(join(tmpdir(), "sync-"))
   const pipes = ["questions", "answers"].map((name) => join(folder, name))
   execFileSync("mkfifo", pipes)
-  const [questions, replies] = pipes.map((pipe) => openSync(pipe, constants.O_RDWR))
-  createInterface({ input: createReadStream(null, { fd: questions }) }).on("line", (line) => {
+  const [questions, replies] = pipes.map((pipe) => openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK))
+  // A socket, since a file's read in the thread pool would hold up this process's end.
+  createInterface({ input: new Socket({ fd: questions, readable: true, writable: false }) }).on("line", (line) => {
     const { id, method, params } = JSON.parse(line)
     process.stdin.resume()
     onceTaken(params.after, () => {
