@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 
@@ -29,7 +29,7 @@ class Rules:
     """What is let through.
 
     Attributes:
-        password: asked for with HTTP Basic where it is set.
+        password: asked for where it is set, with HTTP Basic or as ``auth_token``, the same in the query.
         user: the name it goes with.
         host_names: names this server is called by, beside ``localhost`` and addresses: a page of another
             site that had its own name point here would be turned away.
@@ -61,7 +61,7 @@ class Guard:
             await _refuse(send, 421, "this server is not called by that name")
         elif not _is_same_origin(headers.get("origin"), headers.get("host", "")):
             await _refuse(send, 403, "pages of other sites may not call this server")
-        elif not self._is_known(headers.get("authorization", "")):
+        elif not self._is_known(_credentials(headers.get("authorization"), scope["query_string"])):
             await _refuse(send, 401, "", {"www-authenticate": 'Basic realm="Secure Area"'})
         else:
             await self._serve(scope, receive, send, _length(headers.get("content-length")))
@@ -95,15 +95,10 @@ class Guard:
         name = _host_name(host)
         return name == "localhost" or name in self._rules.host_names or _is_address(name)
 
-    def _is_known(self, authorization: str) -> bool:
+    def _is_known(self, credentials: bytes) -> bool:
         if self._rules.password is None:
             return True
-        scheme, _, encoded = authorization.partition(" ")
-        try:
-            given = b64decode(encoded, validate=True) if scheme.lower() == "basic" else b""
-        except ValueError:
-            given = b""
-        return secrets.compare_digest(given, f"{self._rules.user}:{self._rules.password}".encode())
+        return secrets.compare_digest(credentials, f"{self._rules.user}:{self._rules.password}".encode())
 
 
 def _handed_over(body: bytes, receive: Receive) -> Receive:
@@ -141,6 +136,19 @@ def _is_same_origin(origin: str | None, host: str) -> bool:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
         return False
+
+
+def _credentials(authorization: str | None, query: bytes) -> bytes:
+    """Return ``user:password``: of HTTP Basic or, without any header, of the query's ``auth_token``."""
+    if authorization is None:
+        given = parse_qs(query.decode("latin-1")).get("auth_token", [""])[0]
+        scheme, encoded = "basic", given.replace(" ", "+")  # what base64 spells +, a query spells otherwise
+    else:
+        scheme, _, encoded = authorization.partition(" ")
+    try:
+        return b64decode(encoded, validate=True) if scheme.lower() == "basic" else b""
+    except ValueError:
+        return b""
 
 
 def _length(text: str | None) -> int | None:

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.providers.exchange import ModelEvent, ModelRequest
-from fallback_plugin.agent.providers.failure import ModelFailedError
+from fallback_plugin.agent.providers.failure import MODEL_NOT_FOUND, ModelFailedError
 from fallback_plugin.agent.providers.timeouts import Timeouts
 from fallback_plugin.events import HostError
 from fallback_plugin.model_ref import ModelRef
@@ -130,7 +130,7 @@ class Providers:
         provider = self._settings.get(model.provider)
         if provider is None or model.model not in provider.models or provider.base_url is None:
             message = f"Model not found: {model}. Name it in [providers.{model.provider}] models"
-            raise ModelFailedError(HostError(name="ProviderModelNotFoundError", message=message), "refused")
+            raise ModelFailedError(HostError(name=MODEL_NOT_FOUND, message=message), "refused")
         key = self._key(provider)
         if provider.api_key_env and not key:
             message = f"{model.provider}: the environment variable {provider.api_key_env} holds no key"

@@ -20,6 +20,7 @@ class Served:
     def __init__(self, rules: Rules) -> None:
         self.bodies: list[bytes] = []
         self.sent: list[Message] = []
+        self.query = b""
         self._guard = Guard(self._app, rules)
 
     async def _app(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -42,7 +43,7 @@ class Served:
             self.sent.append(message)
 
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self._guard({"type": "http", "headers": raw}, receive, send)
+        await self._guard({"type": "http", "headers": raw, "query_string": self.query}, receive, send)
         status = self.sent[0]["status"]
         assert isinstance(status, int)
         return status
@@ -114,6 +115,30 @@ async def test_user_and_password_let_in() -> None:
 
     assert await Served(rules).call(basic("opencode", "pässword")) == 200
     assert await Served(rules).call(basic("somebody", "pässword")) == 401
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("auth_token=b3BlbmNvZGU6Pj4+Pw==", 200),
+        ("directory=x&auth_token=b3BlbmNvZGU6Pj4%2BPw%3D%3D", 200),
+        ("auth_token=b3BlbmNvZGU6Pw==", 401),
+        ("auth_token=!", 401),
+        ("auth_token=", 401),
+    ],
+)
+async def test_both_may_stand_in_the_query(query: str, status: int) -> None:
+    served = Served(Rules(password=">>>?"))
+    served.query = query.encode()
+
+    assert await served.call(HERE) == status
+
+
+async def test_a_header_counts_before_the_query() -> None:
+    served = Served(Rules(password=">>>?"))
+    served.query = b"auth_token=b3BlbmNvZGU6Pj4+Pw=="
+
+    assert await served.call(basic("opencode", "another")) == 401
 
 
 async def test_a_body_is_handed_over_whole() -> None:

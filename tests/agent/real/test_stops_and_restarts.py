@@ -338,3 +338,19 @@ def test_a_busy_session_can_be_deleted(home: AgentHome) -> None:
         assert deleted.json() is True
         assert get(server, "/session") == []
         assert not server.is_busy(session)
+
+
+def test_a_model_that_does_not_exist_is_an_error_of_the_call_that_waits(home: AgentHome) -> None:
+    """As OpenCode has it: any other failed turn is an answer."""
+    with AgentServer(home) as server:
+        session = server.create_session()
+        body = {
+            "parts": [{"type": "text", "text": "Hello"}],
+            "model": {"providerID": "fake", "modelID": "no-such"},
+        }
+
+        refused = post(server, f"/session/{session}/message", body)
+
+        assert refused.status_code == 500
+        assert refused.json()["name"] == "UnknownError"
+        assert "Model not found: fake/no-such" in refused.json()["data"]["message"]

@@ -12,6 +12,7 @@ from fallback_plugin.agent.http.bodies import body_of, optional, required, user_
 from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.journal.shapes import run_info
+from fallback_plugin.agent.providers.failure import MODEL_NOT_FOUND
 from fallback_plugin.agent.records import UserPrompt
 from fallback_plugin.errors import AgentError
 from fallback_plugin.model_ref import ModelRef
@@ -88,9 +89,16 @@ class RunCalls:
         return Response(status_code=204, headers=headers)
 
     async def answer(self, request: Request) -> Response:
-        """Answer ``POST /session/{sessionID}/message``; the run goes on if the client does not wait."""
+        """Answer ``POST /session/{sessionID}/message``; the run goes on if the client does not wait.
+
+        A failed turn is an answer as well, but for OpenCode that of a model which does not exist.
+        """
         prompt = await self._prompt(request)
-        return JSONResponse(await self._host.answer(request.path_params["sessionID"], prompt))
+        message = await self._host.answer(request.path_params["sessionID"], prompt)
+        error = optional_object(message["info"], "error") or {}
+        if error.get("name") == MODEL_NOT_FOUND:
+            raise AgentError(text(optional_object(error, "data") or {}, "message") or "", status=500)
+        return JSONResponse(message)
 
     async def summarize(self, request: Request) -> Response:
         """Answer ``POST /session/{sessionID}/summarize`` once that is done."""
