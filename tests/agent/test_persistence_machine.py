@@ -160,7 +160,7 @@ class Persistence(RuleBasedStateMachine):
             if known.run.writer and known.state != "active":
                 # A worker that knows nothing of the end, and only has the token.
                 late = self.do(late_turn(self._host, known.run))
-                with pytest.raises(FencedError):
+                with pytest.raises(FencedError):  # I10
                     self.do(late.put_message(answer_info(known.run, "msg_late")))
 
     @rule(number=st.integers(0, 1))
@@ -231,6 +231,8 @@ class Persistence(RuleBasedStateMachine):
         ]
         question, *answers = own
         assert [part["text"] for part in question["parts"]] == [known.text]
+        parents = {entry["info"]["parentID"] for entry in answers}
+        assert parents <= {question["info"]["id"]}, "I9: it answers another run's message"
         said = [part["text"] for entry in answers for part in entry["parts"] if part["type"] == "text"]
         text = "".join(said)
         assert text.startswith(known.said)
