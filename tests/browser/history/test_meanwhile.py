@@ -14,7 +14,9 @@ from tests.browser.history.reading import (
     assert_slice,
     is_older,
     numbers,
+    older_in_flight,
     settle,
+    try_again,
     wait_for_first,
     wait_for_more_than,
 )
@@ -26,15 +28,6 @@ from tests.loopback.reply import Gate, stream
 pytestmark = pytest.mark.thorough
 
 Sessions = dict[str, str]
-
-
-def older_in_flight(look: Look, session: str) -> HeldRoutes:
-    """Show the end of a session, with an answer on its way that holds what stands before."""
-    look.open(session)
-    older = HeldRoutes(look.page, is_older)
-    look.scroll(0)
-    older.wait_for(1)
-    return older
 
 
 def test_two_triggers_ask_for_one_page(look: Look, sessions: Sessions) -> None:
@@ -148,10 +141,12 @@ def test_an_undo_during_a_page_hides_what_it_took_and_the_page_is_not_in_the_way
     older.stop()
     older.release()
     wait_for_first(look, 120)
+    settle(look)
 
     assert numbers(look) == list(range(120, 180))
     httpx2.post(f"{server.url}/session/{session}/unrevert").raise_for_status()
     wait_for_more_than(look, 60)
+    settle(look)
     assert_slice(look)
     assert numbers(look)[-1] == 199
 
@@ -196,12 +191,7 @@ def test_a_login_instead_of_a_page_changes_nothing_and_the_next_try_works(
     look.complaints.clear()  # the browser itself notes what it got
 
     assert numbers(look) == list(range(360, 400))
-    look.page.get_by_role("button", name="Try again").click()
-    look.page.locator(".edge button").wait_for(state="hidden")
-    look.scroll(300)
-    look.scroll(0)
-    wait_for_more_than(look, 40)
-    assert_slice(look)
+    try_again(look)
 
 
 LIMITS = """() => {
@@ -228,12 +218,7 @@ def test_a_page_that_takes_too_long_is_given_up_and_its_late_reply_ignored(
 
     assert numbers(look) == list(range(360, 400))
     older.stop()
-    look.page.get_by_role("button", name="Try again").click()
-    look.page.locator(".edge button").wait_for(state="hidden")
-    look.scroll(300)
-    look.scroll(0)
-    wait_for_more_than(look, 40)
-    assert_slice(look)
+    try_again(look)
 
 
 def test_a_session_begun_from_a_long_one_has_nothing_older(look: Look, sessions: Sessions) -> None:

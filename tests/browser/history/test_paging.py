@@ -7,11 +7,14 @@ from tests.browser.held_routes import HeldRoutes
 from tests.browser.history.page_pager import PagePager
 from tests.browser.history.reading import (
     assert_slice,
+    is_latest,
     is_older,
     is_start,
     numbers,
+    older_in_flight,
     settle,
     start,
+    try_again,
     wait_for_first,
     wait_for_more_than,
 )
@@ -65,10 +68,7 @@ def test_C2_each_replacement_changes_the_epoch_once_and_nothing_else_does(
 def test_C3_C9_C10_a_page_in_flight_is_dropped_when_start_is_chosen(
     look: Look, sessions: Sessions, order: str
 ) -> None:
-    look.open(sessions["long"])
-    older, jump = HeldRoutes(look.page, is_older), HeldRoutes(look.page, is_start)
-    look.scroll(0)
-    older.wait_for(1)
+    older, jump = older_in_flight(look, sessions["long"]), HeldRoutes(look.page, is_start)
 
     start(look)
     jump.wait_for(1)
@@ -92,10 +92,7 @@ def test_C3_C9_C10_a_page_in_flight_is_dropped_when_start_is_chosen(
 def test_C4_a_late_page_touches_neither_messages_nor_cursors_nor_whose_turn_it_is(
     look: Look, pager: PagePager, sessions: Sessions
 ) -> None:
-    look.open(sessions["long"])
-    older, jump = HeldRoutes(look.page, is_older), HeldRoutes(look.page, is_start)
-    look.scroll(0)
-    older.wait_for(1)
+    older, jump = older_in_flight(look, sessions["long"]), HeldRoutes(look.page, is_start)
     start(look)
     jump.wait_for(1)
     before = pager.state()
@@ -111,10 +108,7 @@ def test_C4_a_late_page_touches_neither_messages_nor_cursors_nor_whose_turn_it_i
 
 @pytest.mark.usefixtures("stubborn_network")
 def test_C5_no_list_between_the_two_is_ever_drawn(look: Look, sessions: Sessions) -> None:
-    look.open(sessions["long"])
-    older, jump = HeldRoutes(look.page, is_older), HeldRoutes(look.page, is_start)
-    look.scroll(0)
-    older.wait_for(1)
+    older, jump = older_in_flight(look, sessions["long"]), HeldRoutes(look.page, is_start)
     start(look)
     jump.wait_for(1)
     look.page.evaluate(WATCH)
@@ -132,10 +126,8 @@ def test_C5_no_list_between_the_two_is_ever_drawn(look: Look, sessions: Sessions
 def test_C6_the_epoch_changes_before_the_replacement_and_not_again(
     look: Look, pager: PagePager, sessions: Sessions
 ) -> None:
-    look.open(sessions["long"])
-    older, jump = HeldRoutes(look.page, is_older), HeldRoutes(look.page, is_start)
-    look.scroll(0)
-    older.wait_for(1)
+    older_in_flight(look, sessions["long"])
+    jump = HeldRoutes(look.page, is_start)
     before = pager.epoch
 
     start(look)
@@ -176,13 +168,7 @@ def test_C8_after_a_failure_older_messages_can_be_asked_for_again(look: Look, se
     expect(look.page.locator(".edge")).to_contain_text("Not loaded")
     look.complaints.clear()  # the browser itself notes the 500
 
-    look.page.get_by_role("button", name="Try again").click()
-    look.page.locator(".edge button").wait_for(state="hidden")
-    look.scroll(300)
-    look.scroll(0)
-
-    wait_for_more_than(look, 40)
-    assert_slice(look)
+    try_again(look)
 
 
 def test_C9_start_twice_asks_once(look: Look, sessions: Sessions) -> None:
@@ -228,6 +214,27 @@ def test_C12_a_late_start_of_one_session_leaves_another_untouched(look: Look, se
     settle(look)
 
     assert numbers(look) == list(range(60, 100))
+
+
+@pytest.mark.usefixtures("stubborn_network")
+def test_a_late_latest_of_one_session_leaves_another_where_it_is_read(look: Look, sessions: Sessions) -> None:
+    look.open(sessions["long"])
+    start(look)
+    wait_for_first(look, 0)
+    latest = HeldRoutes(look.page, is_latest)
+    look.page.get_by_role("button", name="Latest").click()
+    latest.wait_for(1)
+    latest.stop()
+
+    look.switch_to(sessions["other"])
+    wait_for_first(look, 60)
+    look.scroll(1500)
+    settle(look)
+    message, offset = look.first_visible()
+    latest.deliver()
+    settle(look)
+
+    assert abs(look.offset_of(message) - offset) <= 2
 
 
 def test_start_and_latest_lead_there_and_back(look: Look, sessions: Sessions) -> None:

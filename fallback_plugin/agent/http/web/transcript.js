@@ -69,13 +69,13 @@ export class Transcript {
 
   async toStart() {
     this.viewport.release();
-    await this.pager.jumpToStart();
+    if (!leads(await this.pager.jumpToStart())) return;
     this.#draw();
     this.viewport.toTop();
   }
 
   async toEnd() {
-    await this.pager.jumpToLatest();
+    if (!leads(await this.pager.jumpToLatest())) return;
     this.viewport.follow();
     this.#draw();
     this.#told(this);
@@ -162,6 +162,9 @@ export class Transcript {
     else copyBlock(target);
   }
 }
+
+/** Whether a jump has come to its end: what came too late moves nobody who reads something else by now. */
+const leads = (outcome) => outcome !== 'dropped' && outcome !== 'failed';
 
 function edgeWords(window, underWay) {
   if (underWay !== null) return 'Loading …';
