@@ -91,8 +91,10 @@ export class Bridge {
     if (type.startsWith("session.")) this.#toasts.audience()
     if (this.#phase === "off") return
     const sessionID = event.properties?.sessionID
-    if (type === "session.idle" || type === "session.deleted") this.#subscription.forget(sessionID)
-    if (type === "session.idle" || type === "session.deleted") this.#steps.forget(sessionID)
+    if (type === "session.idle" || type === "session.deleted") {
+      this.#subscription.forget(sessionID)
+      this.#steps.forget(sessionID)
+    }
     if (type === "session.deleted") this.#requests.forget(sessionID)
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)

@@ -258,7 +258,7 @@ async def test_commit_session_memory_brings_the_segment() -> None:
 
 
 class OpenDatabase:
-    """What a plugin has open."""
+    """What a plugin has open; of what it can do nothing is asked here."""
 
     owner_key = "A"
 

@@ -148,7 +148,7 @@ class Dispatcher:
             self._tasks.start(self._accept, reservation, found, reply)
         await reply.get()
 
-    async def discard(self, session_id: str, run_id: str) -> Run:
+    async def discard(self, session_id: str, run_id: str) -> None:
         """End a run of a session that waits, or is held, without a turn.
 
         Raises:
@@ -158,8 +158,9 @@ class Dispatcher:
         lane = self._lanes.find(session_id)
         waiting = None if lane is None else lane.withdraw(run_id)
         if lane is None or waiting is None:
-            return await self._tasks.ask(partial(self._journal.discard, run_id))
-        return await self._tasks.ask(partial(self._decisions.withdrawn, lane, waiting))
+            await self._tasks.ask(partial(self._journal.discard, run_id))
+        elif error := await self._tasks.ask(partial(self._decisions.withdrawn, lane, waiting)):
+            raise error
 
     async def wait(self, run_id: str) -> None:
         """Wait until a run has its terminal event, and the run it was folded into; at once if it is unknown.

@@ -43,27 +43,12 @@ class LaneJournal:
 
     async def cancelled(self, lane: Lane, runs: Sequence[Run]) -> Exception | None:
         """End runs that were cancelled before they began; return what was in the way."""
-        with self._lanes.keep(lane):
-            error = await self._write("a cancel", self._journal.cancel(runs))
-            lane.ended(len(runs))
-            for run in runs:
-                self._under_way.end(run, error)
-            await self.settle(lane)
-        return error
+        return await self._ended(lane, runs, "a cancel", self._journal.cancel(runs))
 
-    async def withdrawn(self, lane: Lane, run: Run) -> Run:
-        """End a run that a person has taken out of the queue. Raises what was in the way."""
-        error: Exception | None = None
-        with self._lanes.keep(lane):
-            try:
-                return await self._journal.discard(run.id, waiting=True)
-            except Exception as failed:
-                error = failed
-                raise
-            finally:
-                lane.ended(1)
-                self._under_way.end(run, error)
-                await self.settle(lane)
+    async def withdrawn(self, lane: Lane, run: Run) -> Exception | None:
+        """End a run that a person has taken out of the queue; return what was in the way."""
+        discard = self._journal.discard(run.id, waiting=True)
+        return await self._ended(lane, [run], "a discard", discard)
 
     def dropped(self, lane: Lane, runs: Sequence[Run]) -> None:
         """End runs that a cancel took out of the queue, in a task."""
@@ -93,7 +78,19 @@ class LaneJournal:
         while not lane.is_idle:
             await self._idle.setdefault(lane, anyio.Event()).wait()
 
-    async def _write(self, what: str, call: Awaitable[None]) -> Exception | None:
+    async def _ended(
+        self, lane: Lane, runs: Sequence[Run], what: str, call: Awaitable[object]
+    ) -> Exception | None:
+        """Write down the ends of runs that never began, and let go of who waits for them."""
+        with self._lanes.keep(lane):
+            error = await self._write(what, call)
+            lane.ended(len(runs))
+            for run in runs:
+                self._under_way.end(run, error)
+            await self.settle(lane)
+        return error
+
+    async def _write(self, what: str, call: Awaitable[object]) -> Exception | None:
         try:
             await call
         except Exception as error:
