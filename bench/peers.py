@@ -1,10 +1,10 @@
-"""How the published plugins carry a failed turn on, against ours, in the real OpenCode, in turn, in one run.
+"""How the published plugins carry a failed turn on, against ours, in the real OpenCode, in rounds.
 
 The peers are installed outside this repository, since they bring 300 packages along:
 ``npm install --ignore-scripts oh-my-openagent@4.19.4 oh-my-opencode-slim@2.2.24``.
 Each has the settings of its own schema, without a cooldown, so that one chain serves any number of turns.
 Ours remembers what a refusal closed all the same: each of its turns begins with a model of its own.
-Run it from the repository as ``python -m bench.peers FOLDER [turns]``, with the folder of that install.
+Run it from the repository as ``python -m bench.peers FOLDER [rounds]``, with the folder of that install.
 """
 
 import json
@@ -12,13 +12,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.real_host import home_with_file, home_with_ours, opencode
+from bench.real_host import home_with_file, home_with_ours, in_rounds
 from bench.switch_time import KINDS, PROBE
 from tests.loopback.opencode_home import OpenCodeHome
 from tests.loopback.opencode_server import OpenCodeServer
@@ -26,7 +25,8 @@ from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Reply, stream
 
 LIMIT_S: Final = 12.0
-WARM_UP_TURNS: Final = 1
+WARM_UP_TURNS: Final = 2
+TURNS_A_ROUND: Final = 5
 PRIMARY: Final = "primary"
 FALLBACK: Final = "fallback-a"
 """The bare probe knows this name."""
@@ -150,35 +150,27 @@ def run_turn(
     figures.asked = max(figures.asked, len(failed))
 
 
-def measure(packages: Path, turns: int) -> dict[str, dict[str, Figures]]:
+def measure(packages: Path, rounds: int) -> dict[str, dict[str, Figures]]:
     """Run each failure with each plugin, turn by turn; return the figures by failure and plugin."""
-    binary = opencode()
-    every_turn = range(WARM_UP_TURNS + turns)
+    turns_a_round = WARM_UP_TURNS + TURNS_A_ROUND
+    every_turn = range(rounds * turns_a_round)
     primaries = [PRIMARY, *(f"{name}-{turn}" for name in FAILURES for turn in every_turn)]
-    compared = plugins(packages, {"fake": primaries, "fakeb": [FALLBACK]})
-    figures = {name: {plugin.name: Figures() for plugin in compared} for name in FAILURES}
+    compared = {plugin.name: plugin for plugin in plugins(packages, {"fake": primaries, "fakeb": [FALLBACK]})}
+    figures = {failure: {name: Figures() for name in compared} for failure in FAILURES}
     provider = ScriptedProvider({FALLBACK: [stream(ANSWER)]})
-    with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(provider)
-        servers = {
-            plugin: stack.enter_context(
-                OpenCodeServer(binary, plugin.make_home(root / plugin.name, provider))
-            )
-            for plugin in compared
-        }
-        for turn in every_turn:
-            order = list(servers.items())[:: 1 if turn % 2 else -1]
-            for name, reply in FAILURES.items():
-                for plugin, server in order:
-                    mine, primary = figures[name][plugin.name], plugin.primary(name, turn)
+    with tempfile.TemporaryDirectory() as root, provider:
+        homes = {name: plugin.make_home(Path(root, name), provider) for name, plugin in compared.items()}
+        for number, name, server in in_rounds(homes, rounds):
+            for turn in every_turn[number * turns_a_round :][:turns_a_round]:
+                for failure, reply in FAILURES.items():
+                    mine, primary = figures[failure][name], compared[name].primary(failure, turn)
                     provider.script(primary, reply)
                     if not mine.lost:
-                        run_turn(server, provider, primary, plugin.agent, mine)
-        # The first turn of a server loads what the others have.
-        for row in figures.values():
-            for each in row.values():
-                del each.milliseconds[:WARM_UP_TURNS]
+                        run_turn(server, provider, primary, compared[name].agent, mine)
+            # The first turns of a server load what its later ones have.
+            for row in figures.values():
+                first = number * TURNS_A_ROUND
+                del row[name].milliseconds[first : first + WARM_UP_TURNS]
     return figures
 
 
@@ -187,13 +179,13 @@ def main() -> int:
     if len(sys.argv) == 1:
         sys.exit(f"error: name the folder where the peers are installed\n\n{__doc__}")
     packages = Path(sys.argv[1]) / "node_modules"
-    turns = int(sys.argv[2]) if sys.argv[2:] else 8
+    rounds = int(sys.argv[2]) if sys.argv[2:] else 2
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
-    figures = measure(packages.resolve(), turns)
+    figures = measure(packages.resolve(), rounds)
     print(
         f"{'failure':<18}"
         + "".join(f"{name:>12}" for name in figures["429"])
-        + f"   medians of {turns} turns"
+        + f"   medians of {rounds * TURNS_A_ROUND} turns"
     )
     beaten = False
     for name, row in figures.items():

@@ -1,12 +1,13 @@
-"""What the benchmarks of the real OpenCode share: which one runs, and homes with and without the plugin."""
+"""What the benchmarks of the real OpenCode share: which one, homes with and without the plugin, rounds."""
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.loopback.opencode_binary import find_opencode
 from tests.loopback.opencode_home import OpenCodeHome
+from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 
 
@@ -35,3 +36,15 @@ def home_with_file(
     home.plugin_file.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(plugin, home.plugin_file.parent)
     return home
+
+
+def in_rounds(homes: Mapping[str, OpenCodeHome], rounds: int) -> Iterator[tuple[int, str, OpenCodeServer]]:
+    """Run one server at a time, that of each home once a round, in an order that turns round.
+
+    Servers beside each other would be measured by how well the others leave them the processor.
+    """
+    binary = opencode()
+    for number in range(rounds):
+        for name in list(homes)[:: -1 if number % 2 else 1]:
+            with OpenCodeServer(binary, homes[name]) as server:
+                yield number, name, server

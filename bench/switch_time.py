@@ -1,10 +1,10 @@
 """How long from the failing answer's last byte to the fallback's request, against a bare abort and prompt.
 
-Ours replays and, on a server of its own, answers inline; all run in the real OpenCode, in turn, on the same
-machine at the same time. Some failures send a plugin no sign to act on, so the bare probe never switches;
-ours is then held against the probe's time for a 429. An answer that has begun is replayed inline or not.
+Ours replays and, on a server of its own, answers inline; all run in the real OpenCode, one at a time, in
+rounds. Some failures send a plugin no sign to act on, so the bare probe never switches; ours is then held
+against the probe's time for a 429. An answer that has begun is replayed inline or not.
 Inline is held against a probe that sends a refused request again without asking anybody.
-Run it from the repository as ``python -m bench.switch_time [turns]``.
+Run it from the repository as ``python -m bench.switch_time [rounds]``.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.real_host import home_with_file, home_with_ours, opencode
+from bench.real_host import home_with_file, home_with_ours, in_rounds
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Close, Data, Head, Pause, Reply, cut, error_object, status, stream
@@ -24,6 +24,7 @@ from tests.loopback.reply import Close, Data, Head, Pause, Reply, cut, error_obj
 BUDGET: Final = 1.5
 INLINE_BUDGET_MS: Final = 30.0
 WARM_UP_TURNS: Final = 2
+TURNS_A_ROUND: Final = 5
 LIMIT_S: Final = 10.0
 PROBE: Final = Path(__file__).with_name("bare_probe.js")
 INLINE_PROBE: Final = Path(__file__).with_name("bare_inline_probe.js")
@@ -125,10 +126,10 @@ def switch(
     return 1000 * (saved.arrived_at - failed[0].last_byte_at), len(failed)
 
 
-def measure(turns: int) -> dict[tuple[str, str], Figures]:
-    """Measure both plugins in turn, kind by kind and turn by turn."""
-    binary = opencode()
-    every_turn = range(WARM_UP_TURNS + turns)
+def measure(rounds: int) -> dict[tuple[str, str], Figures]:
+    """Measure each plugin on its server, turn by turn; return the figures by kind and plugin."""
+    turns_a_round = WARM_UP_TURNS + TURNS_A_ROUND
+    every_turn = range(rounds * turns_a_round)
     models = {
         "fake": [kind.model(turn) for kind in KINDS for turn in every_turn],
         "fakeb": ["fallback-a", "fails-as-well", "fallback-b"],
@@ -138,51 +139,41 @@ def measure(turns: int) -> dict[tuple[str, str], Figures]:
     for model, text in ANSWERS.items():
         provider.script(model, stream(text))
     figures = {(kind.name, name): Figures() for kind in KINDS for name in PLUGINS}
+    inline = SETTINGS.replace("[fallback]", '[fallback]\nswitching = "inline"', 1)
     with tempfile.TemporaryDirectory() as root, provider:
-        ours = home_with_ours(Path(root, "ours"), provider, models, SETTINGS)
-        inline = home_with_ours(
-            Path(root, "inline"),
-            provider,
-            models,
-            SETTINGS.replace("[fallback]", '[fallback]\nswitching = "inline"', 1),
-        )
-        bare = home_with_file(Path(root, "bare"), provider, models, PROBE)
-        bare_inline = home_with_file(Path(root, "bare-inline"), provider, models, INLINE_PROBE)
-        with (
-            OpenCodeServer(binary, bare) as bare_server,
-            OpenCodeServer(binary, ours) as our_server,
-            OpenCodeServer(binary, inline) as inline_server,
-            OpenCodeServer(binary, bare_inline) as bare_inline_server,
-        ):
-            started = (bare_server, our_server, inline_server, bare_inline_server)
-            servers = list(zip(PLUGINS, started, strict=True))
-            for turn in every_turn:
-                servers.reverse()
+        homes = {
+            "bare": home_with_file(Path(root, "bare"), provider, models, PROBE),
+            "ours": home_with_ours(Path(root, "ours"), provider, models, SETTINGS),
+            "inline": home_with_ours(Path(root, "inline"), provider, models, inline),
+            "bare inline": home_with_file(Path(root, "bare-inline"), provider, models, INLINE_PROBE),
+        }
+        for number, name, server in in_rounds(homes, rounds):
+            for turn in every_turn[number * turns_a_round :][:turns_a_round]:
                 for kind in KINDS:
-                    for name, server in servers:
-                        mine = figures[kind.name, name]
-                        if mine.never or not kind.is_tried_by(name):
-                            continue
-                        found = switch(server, provider, kind, turn)
-                        if found is None:
-                            mine.never = True
-                        elif turn >= WARM_UP_TURNS:
-                            mine.milliseconds.append(found[0])
-                            mine.asked.append(found[1])
+                    mine = figures[kind.name, name]
+                    if mine.never or not kind.is_tried_by(name):
+                        continue
+                    found = switch(server, provider, kind, turn)
+                    if found is None:
+                        mine.never = True
+                    elif turn % turns_a_round >= WARM_UP_TURNS:
+                        mine.milliseconds.append(found[0])
+                        mine.asked.append(found[1])
     return figures
 
 
 def main() -> int:
     """Print the medians and their ratios; return 1 if one is over the budget or a turn was not saved."""
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
-    figures = measure(turns)
+    figures = measure(rounds)
     limit = figures[KINDS[0].name, "bare"].median
     assert limit is not None
     over = False
     print(
         f"{'failure':<18}{'bare ms':>9}{'ours ms':>9}{'ratio':>8}   {'ours from to':<14}{'asked':>6}"
-        f"{'bare inline':>13}{'inline ms':>11}{'added':>7}   medians of {turns} turns"
+        f"{'bare inline':>13}{'inline ms':>11}{'added':>7}"
+        f"   medians of {rounds * TURNS_A_ROUND} turns"
     )
     for kind in KINDS:
         bare, ours = figures[kind.name, "bare"], figures[kind.name, "ours"]

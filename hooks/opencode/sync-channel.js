@@ -38,13 +38,15 @@ export class SyncChannel {
 
   // Hand on each line that comes until `isOver`: for a moment on the spot, then between the host's other work.
   receive(onLine, isOver) {
-    const end = performance.now() + TIMES.onTheSpot
     const look = () => {
       for (const line of this.#read()) onLine(line)
       return isOver()
     }
-    while (!look()) {
-      if (performance.now() > end) return this.#receiveLater(look)
+    const end = performance.now() + TIMES.onTheSpot
+    for (;;) {
+      const last = performance.now() > end // a look may take long, and the answer have come meanwhile
+      if (look()) return
+      if (last) return this.#receiveLater(look)
       Atomics.wait(this.#alarm, 0, 0, TIMES.glance)
     }
   }
