@@ -90,7 +90,7 @@ class BridgeCalls:
         await self._call("model.giveUp", {"sessionID": session_id, "agent": agent, "flowing": flowing})
 
     async def toast(self, toast: Toast) -> None:
-        """Show a note; the bridge keeps it until somebody can see it."""
+        """Show a note; the bridge keeps it for a moment, and until somebody can see it."""
         await self._call("tui.showToast", {"body": write_toast(toast)})
 
     async def _call(

@@ -17,6 +17,7 @@ const BRIDGE_VERSION = "0.1.0"
 const PROTOCOL_VERSION = 1
 const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
+const ASKED_ON_THE_SPOT = ["chat.message", "model.request"] // each holds a turn up
 
 export class Bridge {
   #context
@@ -39,6 +40,14 @@ export class Bridge {
   #nextId = 1
   #open = new Map() // id -> what to do with the answer
   #readiness = []
+  // Calls that go no further than here; each returns an HTTP status.
+  #ownCalls = {
+    "model.giveUp": (given) => (this.#requests.leave(given) ? 200 : 404),
+    "tui.showToast": ({ body }) => {
+      this.#toasts.showSoon(body)
+      return 202
+    },
+  }
 
   constructor(context) {
     this.#context = context
@@ -133,7 +142,7 @@ export class Bridge {
         clearTimeout(timer)
         resolve(answer?.result ?? undefined)
       }
-      const id = this.#request(`hook/${question}`, params(), answered, question === "model.request")
+      const id = this.#request(`hook/${question}`, params(), answered, ASKED_ON_THE_SPOT.includes(question))
       if (!this.#open.has(id)) return // answered on the spot
       timer = later(deadline, () => {
         this.#open.delete(id)
@@ -177,7 +186,7 @@ export class Bridge {
     const id = this.#nextId++
     const child = this.#child
     // What was written before is to be read before.
-    const line = this.#line({ id, method, params: onTheSpot ? { ...params, after: child?.lines } : params })
+    const line = this.#line({ id, method, params: onTheSpot ? { ...params, after: child?.linesBefore } : params })
     this.#open.set(id, onAnswer)
     if (onTheSpot) child?.writeAndWait(line, () => !this.#open.has(id))
     else child?.write(line)
@@ -253,15 +262,11 @@ export class Bridge {
   async #call(method, params) {
     if (method !== "host/call") return { error: { code: -32601, message: `unknown method ${method}` } }
     const { call, arguments: given } = params ?? {}
-    if (call !== "model.giveUp" && !Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
+    const own = Object.hasOwn(this.#ownCalls, call ?? "")
+    if (!own && !Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
     if (!isObject(given)) return { error: { code: -32602, message: "arguments should be an object" } }
     const sentAfter = this.#sequence
-    if (call === "model.giveUp") {
-      const status = this.#requests.leave(given) ? 200 : 404
-      return { result: { status, data: null, sentAfter, answeredAfter: sentAfter } }
-    }
-    if (call === "tui.showToast" && this.#toasts.keep(given.body))
-      return { result: { status: 202, data: true, sentAfter, answeredAfter: sentAfter } }
+    if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
       const answer = CALLS[call](this.#context.client, given)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)

@@ -12,7 +12,6 @@ export const CALLS = {
   "session.deleteMessage": ({ _client }, { sessionID, messageID }) =>
     _client.delete({ url: "/session/{id}/message/{messageID}", path: { id: sessionID, messageID } }),
   "config.providers": async (client) => factsOnly(await client.config.providers()),
-  "tui.showToast": (client, { body }) => client.tui.showToast({ body }),
 }
 
 // The host's list of models holds the providers' keys; of these nothing may leave it, and little else is needed.

@@ -21,11 +21,11 @@ export function childCommands() {
 
 export class Child {
   stderrTail = ""
-  lines = 0 // written so far
   unsent = 0 // characters handed to the pipe that it has not taken; Bun's writableLength always says 0
   #process
   #onLine
   #sync = null
+  #lines = 0 // written so far
   #ended = false
 
   constructor([program, args], { onMessage, onEnd }) {
@@ -64,7 +64,7 @@ export class Child {
   write(line) {
     const stdin = this.#process?.stdin
     if (this.#ended || !stdin?.writable) return
-    this.lines += 1
+    this.#lines += 1
     this.unsent += line.length
     stdin.write(line, () => {
       this.unsent -= line.length
@@ -77,6 +77,11 @@ export class Child {
     } catch {
       // every question goes the usual way then
     }
+  }
+
+  // What a question that may overtake it has to name; undefined where none can be asked on the spot.
+  get linesBefore() {
+    return this.#sync ? this.#lines : undefined
   }
 
   // Write a question, and wait for its answer on the spot where that is possible.

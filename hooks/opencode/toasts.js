@@ -1,5 +1,7 @@
 // Toasts that wait until somebody can see them.
 
+import { later, TIMES } from "./times.js"
+
 export class Toasts {
   #waiting = []
   #client
@@ -16,14 +18,13 @@ export class Toasts {
     for (const body of this.#waiting.splice(0)) this.show(body)
   }
 
-  // True if the toast is kept for later.
-  keep(body) {
-    if (!this.#seen) this.#waiting.push(body)
-    return !this.#seen
+  // The host shows it on the thread that is to begin the turn it is about, which goes first.
+  showSoon(body) {
+    later(TIMES.toast, () => this.show(body))
   }
 
   async show(body) {
-    if (this.keep(body)) return
+    if (!this.#seen) return this.#waiting.push(body)
     try {
       await this.#client.tui.showToast({ body })
     } catch {

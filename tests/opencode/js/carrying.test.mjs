@@ -307,13 +307,30 @@ for (const call of ["session.delete", "constructor", "_client.get", ""])
 
 test("a toast of Python waits until a session shows that somebody is there", async (t) => {
   const body = { message: "hello", variant: "info" }
-  const { hooks, event, received, toasts } = await start({ calls: [{ call: "tui.showToast", arguments: { body } }] })
+  const { hooks, event, received, toasts } = await start(
+    { calls: [{ call: "tui.showToast", arguments: { body } }] },
+    { numbers: { toast: 0 } },
+  )
   t.after(hooks.dispose)
   const { result } = await received.until((line) => line.id === "call-0")
   assert.equal(result.status, 202)
   assert.deepEqual(toasts.entries, [])
   event("session.created")
   assert.deepEqual(await toasts.until(() => true), body)
+})
+
+test("a toast of Python waits for the turn it is about to begin, and Python does not wait for it", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] })
+  const body = { message: "hello", variant: "info" }
+  const { hooks, event, received, toasts } = await start({ calls: [{ call: "tui.showToast", arguments: { body } }] })
+  t.after(hooks.dispose)
+  event("session.created")
+  const { result } = await received.until((line) => line.id === "call-0")
+  assert.equal(result.status, 202)
+  t.mock.timers.tick(299)
+  assert.deepEqual(toasts.entries, [])
+  t.mock.timers.tick(1)
+  assert.deepEqual(toasts.entries, [body])
 })
 
 test("lines from the child that make no sense are ignored", async (t) => {

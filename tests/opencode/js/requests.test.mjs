@@ -3,7 +3,7 @@
 import assert from "node:assert/strict"
 import { beforeEach, test } from "node:test"
 
-import { start } from "./bridge-under-test.mjs"
+import { prompt, start } from "./bridge-under-test.mjs"
 
 // The bridge wraps the process's fetch once; below it every test has its own.
 let serve
@@ -385,6 +385,15 @@ test("an answer is waited for on the spot: the host comes to nothing else before
   serve = (time) => (time === 1 ? failure : stream(delta(seen.turn ? "Late" : "Hi"), END))
   assert.equal(await (await request(bridge)).text(), delta("Hi") + END)
   await bridge.got("hook/model.request")
+})
+
+test("the answer to a prompt's question is waited for on the spot as well", async (t) => {
+  const bridge = await onTheSpot(t, null, STANDS_STILL)
+  let turned = false
+  setImmediate(() => (turned = true))
+  await bridge.hooks["chat.message"](...prompt())
+  assert.equal(turned, false)
+  await bridge.got("hook/chat.message")
 })
 
 test("a question says what was written before it, since it may overtake that", async (t) => {

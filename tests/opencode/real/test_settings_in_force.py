@@ -70,7 +70,7 @@ def test_a_broken_file_is_said_and_the_last_good_settings_stay(server: OpenCodeS
 
     server.home.write_settings(BROKEN)
 
-    toast = server.events.wait_for_toast("error", "warning", since=position)
+    toast = server.events.wait_for_toast("error", since=position)
     assert "fallback.toml:" in toast["message"]
     assert answer(server, "plan") == before
 
