@@ -4,7 +4,7 @@ Structured evidence goes first: the host's error name, the provider's code, the 
 status more exact (a 429 that is about money, a 400 that is an overflow), never a bare number in prose.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +36,13 @@ RELAYED: Final = frozenset[FailureKind]({"rate_limit", "overload", "server", "qu
 """Kinds that are the upstream's own trouble where an aggregator repeats its error."""
 
 PLANS: Final = frozenset[FailureKind]({"quota", "billing"})
+
+
+_SAMPLES: Final = (
+    "Something odd_happened 2 hours and 5 minutes ago. The limit resets some day.",
+    "The limit resets on 2026-01-02 at 03:04 (UTC+1).",
+)
+"""Sentences that everything is looked for in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +108,16 @@ def classify(
         evidence=row.evidence,
         lasting=lasting or (retry_after_s or 0) > PATIENCE_S,
     )
+
+
+def warm_up() -> Iterator[None]:
+    """Compile, a piece at a time, what the first failure would otherwise wait for: 20 ms and more."""
+    for built_in in RULES:
+        built_in.compile()
+        yield
+    for sample in _SAMPLES:
+        classify(HostError(name="", message=sample), now=0.0)
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 from uuid import uuid4
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import (
@@ -28,6 +29,7 @@ from fallback_plugin.events import (
 )
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.choosing import unlisted
+from fallback_plugin.fallback.classify import warm_up
 from fallback_plugin.fallback.decisions import DecisionLog, beside
 from fallback_plugin.fallback.effects import (
     PROBED,
@@ -117,6 +119,7 @@ class FallbackPlugin:
         """Learn how the host runs (a live screen wants another replay than a server) and what it offers."""
         self.engine.host_kind = host.kind
         self._look_up_models(host)
+        host.start_soon(self._warm_up)
 
     @hookimpl
     def settings_changed(self, settings: Settings, host: HostClient) -> None:
@@ -247,6 +250,10 @@ class FallbackPlugin:
         """Learn what the host offers and what is closed, beside the start and before anything has failed."""
         await self._read_catalog(host)
         self._read_health()
+
+    async def _warm_up(self) -> None:
+        for _ in warm_up():
+            await checkpoint()
 
     async def _read_catalog(self, host: HostClient) -> None:
         """Ask what the host offers; as long as it does not say, every model may be asked."""

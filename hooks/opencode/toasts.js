@@ -24,7 +24,10 @@ export class Toasts {
   }
 
   async show(body) {
-    if (!this.#seen) return this.#waiting.push(body)
+    if (!this.#seen) {
+      this.#waiting.push(body)
+      return
+    }
     try {
       await this.#client.tui.showToast({ body })
     } catch {

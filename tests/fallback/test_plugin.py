@@ -172,6 +172,19 @@ async def test_complaint_51_models_that_the_host_does_not_list_are_said_once_and
         assert [prompt.model for prompt in host.prompts] == [B]
 
 
+async def test_what_the_first_failure_would_wait_for_is_done_beside_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[int] = []
+    pieces = map(done.append, range(3))
+    monkeypatch.setattr("fallback_plugin.fallback.plugin.warm_up", lambda: pieces)
+    async with a_host() as host:
+        a_plugin(host).host_started(host)
+        assert done == []
+        await anyio.wait_all_tasks_blocked()
+    assert done == [0, 1, 2]
+
+
 async def test_a_model_of_a_changed_provider_is_not_passed_over() -> None:
     async with a_host() as host:
         host.catalog = read_catalog({"providers": [{"id": "fake", "models": {"primary": {}}}]})

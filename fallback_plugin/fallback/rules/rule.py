@@ -52,6 +52,11 @@ class BuiltIn:
             return False
         return not (self.providers and provider and not provider.startswith(self.providers))
 
+    def compile(self) -> None:
+        """Compile the phrase ahead of the first failure, which would wait for it."""
+        if self.phrase:
+            _pattern(self.phrase)
+
     @property
     def name(self) -> str:
         """What the row is called in evidence."""
