@@ -45,6 +45,7 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
 def test_too_much_at_once_is_waited_for_on_the_same_model(begin: BeginTurn) -> None:
     turn = begin(ref("crowded")).wait_for_answer("Room again.")
 
+    assert turn.is_quiet(SETTLED_S)
     assert turn.asked() == ["crowded", "crowded"]
     assert turn.said() == []
 
