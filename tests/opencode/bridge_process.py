@@ -83,13 +83,15 @@ class BridgeProcess:
 @contextmanager
 def bridge_process(home: Path, **environ: str) -> Iterator[BridgeProcess]:
     """Start the bridge below ``home``, with nothing of the person who runs the tests."""
-    project = home / "project"
-    project.mkdir(exist_ok=True)
+    project, temporary = home / "project", home / "temporary"
+    for folder in (project, temporary):
+        folder.mkdir(exist_ok=True)
     own = {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / "config"),
         "XDG_STATE_HOME": str(home / "state"),
         "PYTHONPATH": str(REPOSITORY),
+        "TMPDIR": str(temporary),  # a bridge that is killed leaves its pipes there
         "PATH": os.environ["PATH"],
         **environ,
     }
