@@ -262,7 +262,7 @@ class Engine:
         if turn is None or turn.attempt.number != effect.attempt:
             return []
         for message in outcome.messages if isinstance(outcome, Fetched) else ():
-            if isinstance(message.info, AssistantMessage):
+            if isinstance(message.info, AssistantMessage) and message.info.parent_id == turn.message_id:
                 follow_assistant_message(session, message.info, now)
         if turn.attempt.step is None:
             return context.first_token_timer(session, turn.attempt)

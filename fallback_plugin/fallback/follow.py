@@ -8,14 +8,22 @@ from fallback_plugin.fallback.redirect import undo_unless_taken
 from fallback_plugin.fallback.replay import TOOL_AT_WORK
 from fallback_plugin.fallback.session import Attempt, Session, Turn, same_model
 from fallback_plugin.fallback.state import FallbackState
+from fallback_plugin.model_ref import ModelRef
 
 COMPACTION_AGENT: Final = "compaction"
+BESIDE: Final = frozenset({"title", "summary"})
+"""Agents that work beside a turn, on requests of their own that nobody waits for."""
+
 WELL_FINISHED: Final = frozenset({"length", "stop"})
 CONTENT_PARTS: Final = frozenset({"reasoning", "text", "tool"})
 
 
 def follow_user_message(session: Session, message: UserMessage, now: float) -> None:
-    """Begin a turn with a new message, or see the host take a turn up again."""
+    """Begin a turn with a new message, or see the host take a turn up again.
+
+    No host promises that ids rise, or that its clock never goes back: an answer that names its message has
+    the last word about which turn is under way (`follow_assistant_message`).
+    """
     turn = session.turn
     seen_before = session.has_seen(message.id)
     if turn is None and session.unseen is not None:
@@ -33,8 +41,7 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
     elif seen_before or message.created_at < turn.created_at:
         pass  # hosts publish older messages again, and renew their times when they run them again
     elif turn.running and not turn.cancelled:
-        if message.id > turn.message_id:  # ids rise with time; an earlier one was only run again
-            session.queued = message
+        session.queued = message
     else:
         begin_turn(session, message, now)
 
@@ -42,16 +49,30 @@ def follow_user_message(session: Session, message: UserMessage, now: float) -> N
 def begin_turn(session: Session, message: UserMessage, now: float) -> Turn:
     """Make a message the turn under way; its model is where the session stands now."""
     undo_unless_taken(session, message.model)
-    turn = session.begin_turn(message)
+    return _stand_on(session, session.begin_turn(message), message.model, now)
+
+
+def begin_unseen_turn(
+    session: Session, message_id: str, model: ModelRef, agent: str | None, now: float
+) -> Turn | None:
+    """Begin the turn of a message that a host works on and has not shown; None if that turn is over."""
+    if session.queued is not None and message_id == session.queued.id:
+        return begin_turn(session, session.queued, now)
+    if session.known.get(message_id):
+        return None
+    undo_unless_taken(session, model)
+    return _stand_on(session, session.begin_unseen_turn(message_id, model, now, agent), model, now)
+
+
+def _stand_on(session: Session, turn: Turn, model: ModelRef, now: float) -> Turn:
     session.ledger.forget_before(turn.attempt.number, now)
     state = session.state
     if state is None:
         return turn
     state.begin_turn()
-    if same_model(message.model, state.original) and state.current != state.original:
+    if same_model(model, state.original) and state.current != state.original:
         state.current, state.index = state.original, -1
-    elif not same_model(message.model, state.current):
-        model = message.model
+    elif not same_model(model, state.current):
         session.state = FallbackState(model, model, usable_at=state.usable_at, health=state.health)
     return turn
 
@@ -71,6 +92,7 @@ def follow_assistant_message(session: Session, message: AssistantMessage, now: f
         attempt = session.new_attempt(message.model)
         turn.attempts.append(attempt)
     if message.id not in turn.steps:
+        turn.running = turn.running or not message.completed
         turn.steps[message.id] = attempt
         attempt.begin_step(message.id)
         attempt.asked_at = message.created_at
@@ -84,15 +106,18 @@ def follow_assistant_message(session: Session, message: AssistantMessage, now: f
 
 
 def _turn_of(session: Session, message: AssistantMessage, now: float) -> Turn | None:
+    """Return the turn that a step answers, which is the one under way from now on."""
     turn = session.turn
-    if session.queued is not None and message.parent_id == session.queued.id:
-        begin_turn(session, session.queued, now)
-    elif turn is None and not message.completed:
-        attempt = session.new_attempt(message.model)
-        session.turn = Turn(message.parent_id, message.created_at, message.agent, None, [attempt])
-    elif turn is None or message.parent_id != turn.message_id:
+    if turn is not None and message.parent_id == turn.message_id:
+        return turn
+    if message.completed or message.error is not None or message.agent in BESIDE:
         return None
-    return session.turn
+    if turn is not None and turn.awaits(message.model) and not session.known.get(message.parent_id):
+        turn.message_id = message.parent_id
+        return turn
+    if session.switch is not None and (session.queued is None or message.parent_id != session.queued.id):
+        return None
+    return begin_unseen_turn(session, message.parent_id, message.model, message.agent, now)
 
 
 def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:
@@ -142,7 +167,7 @@ def adopt_history(session: Session, history: Sequence[StoredMessage], now: float
     turn = begin_turn(session, under_way, now)
     session.queued = asked[-1] if under_way is not asked[-1] else None
     for stored in history:
-        if isinstance(stored.info, AssistantMessage):
+        if isinstance(stored.info, AssistantMessage) and stored.info.parent_id == turn.message_id:
             follow_assistant_message(session, stored.info, now)
             for part in stored.parts:
                 follow_part(turn, part, now)

@@ -13,7 +13,7 @@ from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import NOT_INLINE, Effect, Record
-from fallback_plugin.fallback.follow import COMPACTION_AGENT
+from fallback_plugin.fallback.follow import BESIDE, COMPACTION_AGENT, begin_unseen_turn
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
@@ -21,9 +21,6 @@ from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState, Plan, Planned, Unfit
 from fallback_plugin.hookspecs import ModelAttempt, NextModel
 from fallback_plugin.model_ref import ModelRef
-
-BESIDE: Final = frozenset({"title", "summary"})
-"""Agents that work beside a turn, on requests of their own that nobody waits for."""
 
 HIDDEN: Final = BESIDE | {COMPACTION_AGENT}
 """Agents of the host's own; their chain is that of the turn they work for."""
@@ -45,7 +42,7 @@ class Inline:
         failure = failure_of(request, context)
         if request.agent in BESIDE:
             return self._beside(session, request, failure, context)
-        turn = _turn(session, request)
+        turn = _turn(session, request, context)
         owing = owes(context, session)
         if turn is None or not context.chain or not (_wanted(session, request, context) or owing):
             return NOTHING
@@ -193,16 +190,25 @@ def failure_of(request: ModelAttempt, context: Context) -> Failure:
     return attempt_failure(request.model, request.error, request.ending, context.now, rules=rules)
 
 
-def _turn(session: Session, request: ModelAttempt) -> Turn | None:
+def _turn(session: Session, request: ModelAttempt, context: Context) -> Turn | None:
     """Return the turn that a request is of, None if it is over, stopped, or being switched already.
 
-    One that nobody here saw begin is left to a replay, which reads the history first: a message may wait
-    behind it.
+    The request itself shows which message the host works on, whatever its events have shown so far. Where
+    the turn could have to be replayed, one that was not seen is left to the replay, which reads the history
+    first: a message may wait behind it.
     """
     turn = session.turn
-    if turn is None or turn.message_id != request.message_id or turn.cancelled:
+    if session.switch is not None:
         return None
-    return None if session.switch is not None else turn
+    if turn is None or turn.message_id != request.message_id:
+        if turn is None and not context.never_replays:
+            return None
+        queued = session.queued is not None and session.queued.id == request.message_id
+        if not (queued or context.never_replays):
+            return None
+        model = request.tried[0] if request.tried else request.model
+        turn = begin_unseen_turn(session, request.message_id, model, request.agent, context.now)
+    return None if turn is None or turn.cancelled else turn
 
 
 def _take_over(

@@ -228,6 +228,7 @@ class Session:
     """Everything about one session; sessions share nothing.
 
     ``introduced`` says that its parent is known, or asked for. ``tokens`` is what its context held last.
+    ``known`` are the user's messages seen lately, each with whether its turn has begun.
     ``queued`` is a message that arrived while a turn was running; ``unseen`` a sign of failure of a turn that
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
@@ -249,7 +250,7 @@ class Session:
     redirect: Redirect | None = None
     owed: Owed | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
-    seen: list[str] = field(default_factory=list)
+    known: dict[str, bool] = field(default_factory=dict)
     attempts: int = 0
     last_seen: float = 0.0
     tokens: int = 0
@@ -262,22 +263,30 @@ class Session:
 
     def has_seen(self, message_id: str) -> bool:
         """Tell whether a message of the user's was seen before; from now on it was."""
-        if message_id in self.seen:
+        if message_id in self.known:
             return True
-        self.seen = [*self.seen[1 - MESSAGES_REMEMBERED :], message_id]
+        self._remember(message_id, begun=False)
         return False
 
     def begin_turn(self, message: UserMessage) -> Turn:
         """Make a message of the user's the turn under way."""
+        turn = self.begin_unseen_turn(message.id, message.model, message.created_at, message.agent)
+        turn.user = message
+        return turn
+
+    def begin_unseen_turn(
+        self, message_id: str, model: ModelRef, created_at: float, agent: str | None
+    ) -> Turn:
+        """Do the same for a message of which no more is known."""
         self.queued = None
-        self.turn = Turn(
-            message_id=message.id,
-            created_at=message.created_at,
-            agent=message.agent,
-            user=message,
-            attempts=[self.new_attempt(message.model)],
-        )
+        self._remember(message_id, begun=True)
+        self.turn = Turn(message_id, created_at, agent, None, [self.new_attempt(model)])
         return self.turn
+
+    def _remember(self, message_id: str, *, begun: bool) -> None:
+        self.known[message_id] = begun
+        if len(self.known) > MESSAGES_REMEMBERED:
+            del self.known[next(iter(self.known))]
 
     def take_unwanted(self, message_id: str) -> int | None:
         """Return the attempt of ours that begins on a message though its turn is over; once."""

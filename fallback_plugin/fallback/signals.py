@@ -157,6 +157,8 @@ class Signals:
         turn = session.turn
         if turn is None or turn.cancelled or event.status == "idle":
             return []
+        if event.status == "busy" and not turn.running:
+            return []  # some hosts say so before they show the message whose run begins
         turn.running = True
         attempt = turn.attempt
         attempt.retrying = event.status == "retry" and attempt.begun

@@ -234,7 +234,7 @@ class Switching:
         if stored is None:
             return self._give_up(session, switch, "the session holds no message to send again", context)
         last = turn_to_replay(outcome.messages)
-        if turn.user is None and last is not None and last.user.id > stored.user.id:
+        if turn.user is None and last is not None and last.user.id != stored.user.id:
             session.queued = last.user  # it waited when the run was stopped, and would never be answered
             return self._send_again(session, switch, context)
         turn.user, turn.message_id = stored.user, stored.user.id

@@ -4,6 +4,8 @@ Events wait in a queue until they are delivered, and calls until the host execut
 chooses how the two interleave. An abort ends a retry wait with the completed message and an idle; a running
 answer with an error, an idle, the aborted message and an idle; in an idle session it makes an idle. All that
 comes before the abort's own answer.
+
+What no host promises can be chosen: ids that do not rise, and a run's start said before its message is shown.
 """
 
 from collections import deque
@@ -71,12 +73,15 @@ class SimulatedHost:
     run: Run | None = None
     runs: list[Run] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
     queued: tuple[str, ModelRef] | None = None
     stopped_well: set[str] = field(default_factory=set)
     tools_done: set[str] = field(default_factory=set)
     sent_anew: dict[str, str] = field(default_factory=dict)
     sequence: int = 0
     messages: int = 0
+    ids_rise: bool = True
+    busy_first: bool = False
     clock: float = 1_000_000.0
 
     def __post_init__(self) -> None:
@@ -94,7 +99,8 @@ class SimulatedHost:
 
     def new_id(self) -> str:
         self.messages += 1
-        return f"msg_{self.messages:05}"
+        place = self.messages if self.ids_rise else self.messages * 7919 % 10_007
+        return f"msg_{place:05}"
 
     def idle(self) -> None:
         self.emit("session.status", status={"type": "idle"})
@@ -108,7 +114,7 @@ class SimulatedHost:
         """Take a person's new message; while a run is busy it only waits."""
         turn = self.new_id()
         self.turns.append(turn)
-        self._user(turn, model)
+        self._shown(turn, model)
         if self.busy:
             self.queued = (turn, model)
         else:
@@ -151,14 +157,14 @@ class SimulatedHost:
         turn = body.message_id or self.new_id()
         if body.message_id is None:
             self.sent_anew[turn] = self.turns[-1]
-        self._user(turn, body.model)
+        self._shown(turn, body.model)
         if not self.busy and turn not in self.stopped_well:
             self._start(turn, body.model, behaviour)
 
     def _history(self) -> tuple[StoredMessage, ...]:
         """Return every turn as the host stores it: its message and each run's last step."""
         history: list[dict[str, Any]] = []
-        for turn in sorted([*self.turns, *self.sent_anew]):
+        for turn in sorted([*self.turns, *self.sent_anew], key=self.order.index):
             runs = [run for run in self.runs if run.turn == turn]
             common = {"sessionID": SESSION, "agent": "build", "time": {"created": 1}}
             text = {"id": "prt_0", "sessionID": SESSION, "messageID": turn, "type": "text", "text": "Please"}
@@ -195,10 +201,20 @@ class SimulatedHost:
         self.clock += 0.001
         self.message(id=turn, role="user", model=_named(model))
 
+    def _shown(self, turn: str, model: ModelRef) -> None:
+        """Show the message of a prompt; hosts differ in whether they say first that they work."""
+        if turn not in self.order:
+            self.order.append(turn)
+        begins = not self.busy and turn not in self.stopped_well
+        if self.busy_first and begins:
+            self.emit("session.status", status={"type": "busy"})
+        self._user(turn, model)
+
     def _start(self, turn: str, model: ModelRef, behaviour: Behaviour) -> None:
         self.run = Run(len(self.runs), turn, model, behaviour, self.new_id())
         self.runs.append(self.run)
-        self.emit("session.status", status={"type": "busy"})
+        if not self.busy_first:
+            self.emit("session.status", status={"type": "busy"})
         self._step(self.run)
 
     def _step(self, run: Run, **info: Any) -> None:

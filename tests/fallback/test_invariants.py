@@ -6,7 +6,7 @@ from typing import Final, get_args
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fallback_plugin.events import Event, MessageUpdated, UserMessage
 from fallback_plugin.fallback.effects import (
@@ -80,6 +80,10 @@ class FallbackMachine(RuleBasedStateMachine):
         self.lost = 0
         self.refused = 0
         self.in_this_turn = 0
+
+    @initialize(ids_rise=st.booleans(), busy_first=st.booleans())
+    def host_speaks(self, *, ids_rise: bool, busy_first: bool) -> None:
+        self.host.ids_rise, self.host.busy_first = ids_rise, busy_first
 
     @property
     def now(self) -> float:
@@ -156,7 +160,8 @@ class FallbackMachine(RuleBasedStateMachine):
         if prompt.body.message_id is not None:
             assert prompt.body.parts == ()
             assert prompt.body.message_id in {*self.host.turns, *self.host.sent_anew}
-            assert prompt.body.message_id >= copy.known_turn
+            order = self.host.order
+            assert not copy.known_turn or order.index(prompt.body.message_id) >= order.index(copy.known_turn)
         else:
             assert [part["text"] for part in prompt.body.parts] == ["Please"]
             assert copy.known_turn not in self.host.tools_done, "a finished tool step would be lost"
@@ -219,7 +224,7 @@ class FallbackMachine(RuleBasedStateMachine):
         news = self.host.deliveries[copy.number].popleft()
         if isinstance(news, Event):
             if isinstance(news, MessageUpdated) and isinstance(news.message, UserMessage):
-                copy.known_turn = max(copy.known_turn, news.message.id)
+                copy.known_turn = max(copy.known_turn, news.message.id, key=["", *self.host.order].index)
             part = getattr(news, "part", None)
             if part is not None and part.type in {"text", "tool"}:
                 self.content_of |= {run.model for run in self.host.runs}

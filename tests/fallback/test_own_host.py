@@ -29,12 +29,13 @@ def failed(
     status: int = 429,
     ending: Ending = "refused",
     reachable: frozenset[ModelRef] = EVERYONE,
+    message: str = "msg_1",
 ) -> NextModel | None:
     """Tell that the last of ``tried`` failed, and return who is to be asked."""
     model = tried[-1]
     request = ModelAttempt(
         session_id=stage.session,
-        message_id="msg_1",
+        message_id=message,
         agent="build",
         host_model=model,
         model=model,
@@ -148,3 +149,69 @@ def test_a_stopped_turn_is_nobodys_to_answer() -> None:
     stage.answer("msg_2", error=ABORTED, time={"created": 1, "completed": 2})
 
     assert failed(stage, PRIMARY) is None
+
+
+class TestLaterPrompts:
+    """H1: the chain answers the n-th prompt's failure as it answers the first, in whatever order hosts speak."""
+
+    @staticmethod
+    def well_answered(stage: Stage, message: str, step: str, *, busy_first: bool) -> None:
+        """Run one turn to its good end."""
+        TestLaterPrompts.begun(stage, message, step, busy_first=busy_first)
+        stage.content(step)
+        stage.answer(step, parent=message, finish="stop", time={"created": 1, "completed": 2})
+        stage.idle()
+
+    @staticmethod
+    def begun(stage: Stage, message: str, step: str, *, busy_first: bool, **info: Any) -> None:
+        """Let the host show that it works on a new message."""
+        if busy_first:
+            stage.busy()
+        stage.user(message, **info)
+        if not busy_first:
+            stage.busy()
+        stage.answer(step, parent=message)
+
+    @pytest.mark.parametrize("busy_first", [True, False])
+    @pytest.mark.parametrize("number", [2, 5, 20])
+    def test_H1_the_nth_prompts_failure_is_answered(self, number: int, *, busy_first: bool) -> None:
+        """Also where later messages have smaller ids: they may be any words."""
+        stage = Stage(Engine(settings(), host_kind="agent"))
+        for turn in range(1, number):
+            self.well_answered(stage, f"msg_{100 - turn}", f"msg_step_{turn}", busy_first=busy_first)
+        self.begun(stage, "msg_000", "msg_last", busy_first=busy_first)
+
+        assert failed(stage, PRIMARY, message="msg_000") == A
+
+    def test_H1_a_host_clock_that_was_set_back_hides_no_turn(self) -> None:
+        stage = Stage(Engine(settings(), host_kind="agent"))
+        self.well_answered(stage, "msg_1", "msg_2", busy_first=True)
+        self.begun(stage, "msg_3", "msg_4", busy_first=True, time={"created": (stage.now - 3600) * 1000})
+
+        assert failed(stage, PRIMARY, message="msg_3") == A
+
+    def test_H1_a_turn_whose_message_was_never_seen_is_followed(self) -> None:
+        stage = Stage(Engine(settings(), host_kind="agent"))
+        self.well_answered(stage, "msg_1", "msg_2", busy_first=True)
+        stage.answer("msg_4", parent="msg_3")
+
+        assert failed(stage, PRIMARY, message="msg_3") == A
+
+    @pytest.mark.parametrize("after_a_turn", [True, False])
+    def test_H1_a_request_names_its_turn_before_any_event_does(self, *, after_a_turn: bool) -> None:
+        stage = Stage(Engine(settings(), host_kind="agent"))
+        if after_a_turn:
+            self.well_answered(stage, "msg_1", "msg_2", busy_first=True)
+
+        assert failed(stage, PRIMARY, message="msg_3") == A
+
+    def test_H1_a_request_of_a_stopped_turn_is_not_answered(self) -> None:
+        """Nor is one of a turn that another message has replaced."""
+        stage = Stage(Engine(settings(), host_kind="agent"))
+        self.begun(stage, "msg_1", "msg_2", busy_first=True)
+        stage.answer("msg_2", error=ABORTED, time={"created": 1, "completed": 2})
+        assert failed(stage, PRIMARY, message="msg_1") is None
+
+        self.begun(stage, "msg_3", "msg_4", busy_first=True)
+        assert failed(stage, PRIMARY, message="msg_1") is None
+        assert failed(stage, PRIMARY, message="msg_3") == A
