@@ -47,6 +47,9 @@ NOTIFY_DEADLINE_S: Final = 5.0
 QUESTION_DEADLINE_S: Final = 0.25
 """How long all implementations together may take for a question that a turn waits on."""
 
+CONFIRMATION_DEADLINE_S: Final = 1.0
+"""The same for ``confirm_prompt``."""
+
 TOOL_RESULT_DEADLINE_S: Final = 120.0
 """The same for ``tool_after``, which may have to wait for a child session."""
 
@@ -113,6 +116,9 @@ class ModelAttempt:
     obstacle: str | None = None
     is_fixed: bool = True
 
+
+Confirmation: TypeAlias = Literal["go", "stop"]
+"""Whether the model of a prompt that was handed in is to be asked."""
 
 NextModel: TypeAlias = ModelRef | Literal["final"]
 """Whom to ask instead; ``final`` hands the failure to the host so that it does not try again by itself."""
@@ -313,6 +319,16 @@ def chat_message(request: PromptRequest, host: HostClient) -> ModelRef | None:
 
     Asked before the message is stored and before any request is made. The turn waits `QUESTION_DEADLINE_S`,
     then goes on unchanged. Replays of a turn come here as well, with the ``message_id`` of that turn.
+    """
+
+
+@hookspec(firstresult=True)
+def confirm_prompt(session_id: str, message_id: str | None, host: HostClient) -> Confirmation | None:
+    """Answer ``stop`` to end the run of a prompt before its model is asked. First result wins. Since 0.2.
+
+    Asked once for each prompt that was handed in by `HostClient.prompt`, right before its first request: what
+    has happened since, a stop of the user above all, has been delivered by then. Without an answer within
+    `CONFIRMATION_DEADLINE_S` the model is asked. Only OpenCode's bridge asks.
     """
 
 

@@ -143,6 +143,16 @@ class Engine:
         of = session.turn.agent if session.turn and request.agent in HIDDEN else request.agent
         return self._inline.answer(session, request, self._context(session, now, agent=of))
 
+    def is_stopped(self, session_id: str, message_id: str | None) -> bool:
+        """Tell whether a prompt of ours that is about to begin is of a turn that the user stopped or left."""
+        session = self._sessions.get(session_id)
+        turn = session.turn if session else None
+        if session is None or turn is None or message_id is None:
+            return False
+        if message_id == turn.message_id:
+            return turn.cancelled
+        return message_id in session.unwanted
+
     def owes(self, session_id: str) -> bool:
         """Tell whether a session's turn failed and is to be sent again when its run has ended."""
         session = self._sessions.get(session_id)

@@ -62,6 +62,7 @@ from fallback_plugin.health.opening import open_health
 from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import (
     RUN_ENDING_DEADLINE_S,
+    Confirmation,
     LastWords,
     ModelAttempt,
     NextModel,
@@ -199,6 +200,11 @@ class FallbackPlugin:
         answer, effects = self.engine.attempt_failed(attempt, self._clock())
         self._start(effects, attempt.session_id, host)
         return answer
+
+    @hookimpl
+    def confirm_prompt(self, session_id: str, message_id: str | None) -> Confirmation | None:
+        """Drop a replay that crossed the user's stop."""
+        return "stop" if self.engine.is_stopped(session_id, message_id) else None
 
     @hookimpl
     async def run_ending(self, session_id: str, host: HostClient) -> LastWords | None:

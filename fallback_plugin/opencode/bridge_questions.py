@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 
 from fallback_plugin.events import HostError
 from fallback_plugin.hookspecs import (
+    Confirmation,
     Ending,
     LastWords,
     ModelAttempt,
@@ -159,6 +160,15 @@ def _write_next(answer: NextModel) -> dict[str, Any]:
     return {"model": write_model(answer)} if isinstance(answer, ModelRef) else {"final": True}
 
 
+def _read_beginning(params: Json) -> _Arguments:
+    required_text(params, "sessionID")
+    return {"message_id": text(params, "messageID") or None}
+
+
+def _write_confirmation(answer: Confirmation) -> dict[str, Any]:
+    return {"stop": answer == "stop"}
+
+
 def _read_ending(params: Json) -> _Arguments:
     required_text(params, "sessionID")
     return {}
@@ -174,6 +184,7 @@ QUESTIONS: Final[Mapping[str, Question]] = {
     "tool.execute.before": Question("tool_before", _read_tool_call, _write_arguments),
     "tool.execute.after": Question("tool_after", _read_tool_result, _write_tool_result),
     "model.request": Question("model_attempt_failed", _read_attempt, _write_next),
+    "prompt.begins": Question("confirm_prompt", _read_beginning, _write_confirmation),
     "run.ending": Question("run_ending", _read_ending, _write_words),
     "permission.ask": Question("permission_ask", _read_permission, _write_verdict),
 }

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, get_args
 
-from fallback_plugin.hookspecs import LastWords, OpenMemory, ToolResult, Verdict
+from fallback_plugin.hookspecs import Confirmation, LastWords, OpenMemory, ToolResult, Verdict
 from fallback_plugin.model_ref import ModelRef
 
 _VERDICTS: Final = frozenset(get_args(Verdict))
+_CONFIRMATIONS: Final = frozenset(get_args(Confirmation))
 
 
 def _is_history(answer: object) -> bool:
@@ -19,6 +20,10 @@ def _is_history(answer: object) -> bool:
 
 _EXPECTED: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "chat_message": ("a ModelRef", lambda answer: isinstance(answer, ModelRef)),
+    "confirm_prompt": (
+        "'go' or 'stop'",
+        lambda answer: isinstance(answer, str) and answer in _CONFIRMATIONS,
+    ),
     "model_attempt_failed": (
         'a ModelRef or "final"',
         lambda answer: isinstance(answer, ModelRef) or answer == "final",

@@ -17,7 +17,8 @@ const BRIDGE_VERSION = "0.1.0"
 const PROTOCOL_VERSION = 1
 const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
-const ASKED_ON_THE_SPOT = ["chat.message", "model.request"] // each holds a turn up
+const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
+const BACKGROUND_AGENTS = ["title", "summary"] // agents whose requests are no turn's
 
 export class Bridge {
   #context
@@ -36,6 +37,7 @@ export class Bridge {
   #subscription = new Subscription()
   #early = new EarlyEvents()
   #steps = new UnfinishedSteps()
+  #handedIn = new Set() // sessions with a prompt of Python's whose model has not been asked yet
   #chains = null
   #nextId = 1
   #open = new Map() // id -> what to do with the answer
@@ -104,7 +106,10 @@ export class Bridge {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
     }
-    if (type === "session.deleted") this.#requests.forget(sessionID)
+    if (type === "session.deleted") {
+      this.#requests.forget(sessionID)
+      this.#handedIn.delete(sessionID)
+    }
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
     if (this.#phase !== "ready") this.#early.keep(type, this.#eventLine(event))
@@ -151,9 +156,15 @@ export class Bridge {
     })
   }
 
-  // Resolves when the next step of a session may begin.
-  nextStep(sessionID) {
-    return this.#answers("model.request") ? this.#steps.next(sessionID) : undefined
+  // Whether the next step of a session may begin, once it may. A prompt of Python's may have crossed the user's
+  // stop, which the host forgets when it comes before a run begins: its run is stopped here, with no model asked.
+  async mayBegin({ sessionID, agent, message }) {
+    if (this.#answers("model.request")) await this.#steps.next(sessionID)
+    if (BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name) || !this.#handedIn.delete(sessionID)) return true
+    const answer = await this.ask("prompt.begins", () => ({ sessionID, messageID: message?.id }), TIMES.nextModel)
+    if (!answer?.stop) return true
+    await this.#context.client.session.abort({ path: { id: sessionID } }).catch(() => {})
+    return false
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.
@@ -268,6 +279,7 @@ export class Bridge {
     const sentAfter = this.#sequence
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
+      if (call === "session.promptAsync") this.#handedIn.add(given.sessionID)
       const answer = CALLS[call](this.#context.client, given)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer

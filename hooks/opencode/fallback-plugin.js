@@ -50,11 +50,15 @@ function hooks(bridge) {
       if (answer?.model) output.message.model = { ...answer.model, ...(answer.variant && { variant: answer.variant }) }
     }),
 
-    "chat.headers": harmless(async (input, output) => {
-      await bridge.nextStep(input.sessionID)
-      const tag = bridge.watch(input)
-      if (tag) output.headers[TAG] = tag
-    }),
+    "chat.headers": async (input, output) => {
+      let mayBegin = true
+      await harmless(async () => {
+        mayBegin = await bridge.mayBegin(input)
+        const tag = mayBegin && bridge.watch(input)
+        if (tag) output.headers[TAG] = tag
+      })()
+      if (!mayBegin) throw new Error("The user stopped this turn.") // its run is stopped; were it not, no model is asked
+    },
 
     "experimental.chat.messages.transform": harmless(async (_, output) => {
       const answer = await bridge.ask("experimental.chat.messages.transform", () => ({ messages: output.messages }))

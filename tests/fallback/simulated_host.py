@@ -52,13 +52,17 @@ NATIVE_RETRIES = 2
 
 @dataclass
 class Run:
-    """One model's run of a turn, and what its provider still has in store."""
+    """One model's run of a turn, and what its provider still has in store.
+
+    ``caller`` is the copy of the plugin whose prompt it answers, None for the user's.
+    """
 
     number: int
     turn: str
     model: ModelRef
     behaviour: Behaviour
     step: str
+    caller: int | None = None
     state: Literal["starting", "streaming", "waiting", "over"] = "starting"
     attempt: int = 0
     failed: bool = False
@@ -82,6 +86,7 @@ class SimulatedHost:
     messages: int = 0
     ids_rise: bool = True
     busy_first: bool = False
+    late_idles: int = 0
     clock: float = 1_000_000.0
 
     def __post_init__(self) -> None:
@@ -140,7 +145,7 @@ class SimulatedHost:
             self.abort()
             outcome = Done(Receipt(sent_after, self.sequence))
         elif isinstance(call, Prompt):
-            self._prompt(call.body, behaviour)
+            self._prompt(call.body, behaviour, caller)
         elif isinstance(call, Revert):
             outcome = Failed("busy", 409) if self.busy else Done()
         elif isinstance(call, DeleteMessage):
@@ -152,7 +157,7 @@ class SimulatedHost:
             outcome = Fetched()
         self.deliveries[caller].append((call, outcome))
 
-    def _prompt(self, body: PromptBody, behaviour: Behaviour) -> None:
+    def _prompt(self, body: PromptBody, behaviour: Behaviour, caller: int) -> None:
         """Run a turn again in place, unless it ended well; or begin a new message."""
         turn = body.message_id or self.new_id()
         if body.message_id is None:
@@ -160,6 +165,8 @@ class SimulatedHost:
         self._shown(turn, body.model)
         if not self.busy and turn not in self.stopped_well:
             self._start(turn, body.model, behaviour)
+            assert self.run is not None
+            self.run.caller = caller
 
     def _history(self) -> tuple[StoredMessage, ...]:
         """Return every turn as the host stores it: its message and each run's last step."""
@@ -181,6 +188,16 @@ class SimulatedHost:
     def refuse(self, call: Effect, status: int | None, caller: int = 0) -> None:
         """Do nothing and say so; without a status, say nothing in time."""
         self.deliveries[caller].append((call, Failed("refused", status)))
+
+    def abort_of_user(self) -> None:
+        """Take a stop that comes while no run is there to be stopped: its idle comes late."""
+        self.late_idles += 1
+
+    def catch_up(self) -> None:
+        """Show what is late by now."""
+        for _ in range(self.late_idles):
+            self.idle()
+        self.late_idles = 0
 
     def abort(self) -> None:
         """Stop the run, whoever asked."""

@@ -812,6 +812,25 @@ class TestUsersStop:
         assert len(stage.all(effects.Abort)) == 2
 
     @pytest.mark.parametrize("accepted_first", [True, False])
+    def test_P1_when_its_idle_comes_after_our_prompt_was_sent(self, *, accepted_first: bool) -> None:
+        """The host forgets that stop, so our prompt's run is dropped before its model is asked."""
+        stage = on_retry(Stage())
+        stage.aborted()
+        assert not stage.engine.is_stopped(stage.session, "msg_1")
+        if accepted_first:
+            stage.accepted()
+        stage.idle()
+        stage.user("msg_1", A)
+        assert stage.engine.is_stopped(stage.session, "msg_1")
+
+    def test_P1_of_an_older_turn_holds_no_newer_prompt_up(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.idle()
+        stage.user("msg_5")
+        assert not stage.engine.is_stopped(stage.session, "msg_5")
+
+    @pytest.mark.parametrize("accepted_first", [True, False])
     def test_of_a_newer_turn_while_our_prompt_for_the_older_was_handed_in(
         self, *, accepted_first: bool
     ) -> None:

@@ -80,6 +80,8 @@ class FallbackMachine(RuleBasedStateMachine):
         self.lost = 0
         self.refused = 0
         self.in_this_turn = 0
+        self.stopped_between = False
+        self.restarted: set[int] = set()
 
     @initialize(ids_rise=st.booleans(), busy_first=st.booleans())
     def host_speaks(self, *, ids_rise: bool, busy_first: bool) -> None:
@@ -189,7 +191,8 @@ class FallbackMachine(RuleBasedStateMachine):
         session = self.plugins[0].engine.session(SESSION)
         runs_on = session.state.current if session and session.state else PRIMARY
         request = PromptRequest(session_id=SESSION, agent="build", model=model)
-        self.stopped = False
+        self.stopped = self.stopped_between = False
+        self.restarted.clear()
         self.in_this_turn = self.refused = 0
         for copy in self.plugins:
             self.look()
@@ -207,10 +210,50 @@ class FallbackMachine(RuleBasedStateMachine):
         self.host.abort()
         self.stopped = True
 
+    @precondition(lambda self: not self.host.busy and not self.stopped and self.switching)
+    @rule()
+    def person_stops_between_two_runs(self) -> None:
+        """Stop the turn when its failed run is over already and the next one has not begun."""
+        self.host.abort_of_user()
+        self.stopped = self.stopped_between = True
+
+    @property
+    def forgot_a_stop(self) -> bool:
+        """Whether a copy died between two runs, when the stop came: nobody could know of it."""
+        return self.stopped_between and bool(self.restarted)
+
+    @property
+    def switching(self) -> bool:
+        """Whether any copy is in the midst of a switch."""
+        return any(SESSION in copy.engine.switching.in_flight for copy in self.plugins)
+
+    @rule()
+    def late_idles_come(self) -> None:
+        self.host.catch_up()
+
     @precondition(lambda self: self.host.busy)
     @rule(behaviour=behaviours)
     def host_progresses(self, behaviour: Behaviour) -> None:
-        self.host.progress(behaviour)
+        if self.host.run is not None and self.host.run.state == "starting" and not self.may_begin():
+            self.host.abort()
+        else:
+            self.host.progress(behaviour)
+
+    def may_begin(self) -> bool:
+        """Ask the copy whose prompt is about to reach its model whether it may; nothing is late then."""
+        run = self.host.run
+        assert run is not None
+        if run.caller is None:
+            return True
+        copy = self.plugins[run.caller]
+        self.host.catch_up()
+        while self.host.deliveries[copy.number]:
+            self.deliver(copy)
+        if self.host.run is not run:
+            return True
+        stopped = copy.engine.is_stopped(SESSION, run.turn)
+        assert stopped or not self.stopped or self.forgot_a_stop, "the person had stopped it"
+        return not stopped
 
     @precondition(lambda self: self.behind)
     @rule(data=st.data(), count=st.integers(1, 6))
@@ -273,6 +316,7 @@ class FallbackMachine(RuleBasedStateMachine):
         copy = self.plugins[-1]
         for call in copy.calls:
             self.lost += isinstance(call, Prompt)
+        self.restarted.add(copy.number)
         self.host.deliveries[copy.number].clear()
         self.plugins[-1] = Copy(copy.number, Engine(copy.engine.settings), known_turn=copy.known_turn)
         self.look()
@@ -280,6 +324,7 @@ class FallbackMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def everything_settles(self, data: st.DataObject) -> None:
         """Deliver and execute until nothing is open; then nothing may be in flight, or run after a stop."""
+        self.host.catch_up()
         while self.behind or self.calling or any("settle" in copy.timers for copy in self.plugins):
             for copy in self.behind:
                 while self.host.deliveries[copy.number]:
@@ -292,7 +337,9 @@ class FallbackMachine(RuleBasedStateMachine):
                     self.fire(copy, settle)
         for copy in self.plugins:
             assert SESSION not in copy.engine.switching.in_flight
-        if self.stopped:
+        if self.stopped and self.host.run is not None and self.host.run.state == "starting":
+            self.host_progresses("answer")
+        if self.stopped and not self.forgot_a_stop:
             assert not self.host.busy
 
     @invariant()

@@ -152,7 +152,7 @@ def test_a_stopped_turn_is_nobodys_to_answer() -> None:
 
 
 class TestLaterPrompts:
-    """H1: the chain answers the n-th prompt's failure as it answers the first, in whatever order hosts speak."""
+    """H1: the chain answers a later prompt's failure as the first one's, in any order of events."""
 
     @staticmethod
     def well_answered(stage: Stage, message: str, step: str, *, busy_first: bool) -> None:

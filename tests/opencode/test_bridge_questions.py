@@ -69,6 +69,7 @@ ATTEMPT = ModelAttempt(
                 "result": ToolResult(title="t", output="o", metadata={"n": 1}),
             },
         ),
+        ("prompt.begins", {"sessionID": "ses_1", "messageID": "msg_1"}, {"message_id": "msg_1"}),
         ("run.ending", {"sessionID": "ses_1"}, {}),
         (
             "model.request",
@@ -124,6 +125,8 @@ def test_a_question_becomes_the_arguments_of_its_hook(
         ("permission.ask", "deny", {"status": "deny"}),
         ("model.request", ModelRef("p", "m"), {"model": {"providerID": "p", "modelID": "m"}}),
         ("model.request", "final", {"final": True}),
+        ("prompt.begins", "stop", {"stop": True}),
+        ("prompt.begins", "go", {"stop": False}),
         (
             "run.ending",
             LastWords(parts=({"type": "text"},), trouble="no"),
@@ -142,6 +145,7 @@ def test_an_answer_becomes_the_result_the_host_understands(
     [
         "chat.message",
         "model.request",
+        "prompt.begins",
         "run.ending",
         "tool.execute.before",
         "tool.execute.after",

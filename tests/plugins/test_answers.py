@@ -16,6 +16,7 @@ def test_every_first_result_hook_has_its_kind_of_answer() -> None:
     ("hook", "answer"),
     [
         ("chat_message", ModelRef("p", "m")),
+        ("confirm_prompt", "stop"),
         ("model_attempt_failed", ModelRef("p", "m")),
         ("messages_transform", ()),
         ("messages_transform", [{"info": {}}]),

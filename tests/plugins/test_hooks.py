@@ -220,6 +220,12 @@ async def test_model_attempt_failed_may_answer_with_another_model() -> None:
     assert await answered("model_attempt_failed", MODEL, attempt=attempt) == {"attempt": attempt}
 
 
+async def test_confirm_prompt_may_answer_with_a_stop() -> None:
+    arguments = await answered("confirm_prompt", "stop", message_id="m")
+
+    assert arguments == {"session_id": "s", "message_id": "m"}
+
+
 async def test_run_ending_may_answer_with_last_words() -> None:
     words = LastWords(trouble="nobody answers")
 

@@ -1,0 +1,54 @@
+// The first request of a prompt that Python handed in: it waits for Python's word, since the user may have
+// stopped the turn while the prompt was on its way.
+
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { prompt, start } from "./bridge-under-test.mjs"
+
+// A bridge whose child has handed in a prompt for ses_1 and answers `answer` when that is about to begin.
+async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins"] } = {}) {
+  const aborted = []
+  const calls = [{ call: "session.promptAsync", arguments: { sessionID: "ses_1", body: {} } }]
+  const session = {
+    promptAsync: async () => ({ data: null, response: { status: 204 } }),
+    abort: async ({ path }) => (aborted.push(path.id), { data: true }),
+  }
+  const bridge = await start({ questions, calls, answers: { "hook/chat.message": null, "hook/prompt.begins": answer } }, { client: { session } })
+  t.after(bridge.hooks.dispose)
+  await bridge.hooks["chat.message"](...prompt())
+  await bridge.received.until((line) => line.id === "call-1" || (line.result && line.result.status === 204))
+  const begin = (sessionID, agent = "build") =>
+    bridge.hooks["chat.headers"]({ sessionID, agent, model: {}, message: { id: "msg_1" } }, { headers: {} })
+  const asked = () => bridge.received.entries.filter(({ method }) => method === "hook/prompt.begins").map(({ params }) => params)
+  return { ...bridge, begin, asked, aborted }
+}
+
+test("Python is asked once, before the first request of the session's turn", async (t) => {
+  const { begin, asked, aborted } = await handedIn(t, { stop: false })
+  await begin("ses_2")
+  await begin("ses_1", "title")
+  await begin("ses_1")
+  await begin("ses_1")
+  assert.deepEqual(asked().map(({ sessionID, messageID }) => [sessionID, messageID]), [["ses_1", "msg_1"]])
+  assert.deepEqual(aborted, [])
+})
+
+test("a turn that was stopped is aborted, and its request never made", async (t) => {
+  const { begin, aborted } = await handedIn(t, { stop: true })
+  await assert.rejects(begin("ses_1"), /stopped/)
+  assert.deepEqual(aborted, ["ses_1"])
+  await begin("ses_1") // the user's next prompt
+})
+
+test("without a plugin that has something to say about it nothing is asked", async (t) => {
+  const { begin, asked } = await handedIn(t, { stop: true }, { questions: ["chat.message"] })
+  await begin("ses_1")
+  assert.deepEqual(asked(), [])
+})
+
+test("a child that is gone stops nothing", async (t) => {
+  const { begin, hooks } = await handedIn(t, { stop: true })
+  await hooks.dispose()
+  await begin("ses_1")
+})
