@@ -20,7 +20,7 @@ from tests.opencode.real.conftest import StartServer
 pytestmark = pytest.mark.real_host
 
 SIGNS: Final = (429, 503, 401)
-STOPS: Final = {"quiet": 150, "side by side": 150, "busy": 150, "fresh": 60}
+STOPS: Final = {"quiet": 150, "side by side": 150, "busy": 150, "fresh": 24}
 FEW: Final = 36
 LONGEST_DELAY_S: Final = 0.2
 SETTINGS: Final = f'[fallback]\nfallback_models = ["{ref("fallback")}"]\ncooldown = 0\n'
