@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.loopback.opencode_binary import find_opencode
 from tests.loopback.opencode_home import OpenCodeHome
@@ -20,10 +21,14 @@ def opencode() -> Path:
 
 
 def home_with_ours(
-    root: Path, provider: ScriptedProvider, models: Mapping[str, Sequence[str]], settings: str
+    root: Path,
+    provider: ScriptedProvider,
+    models: Mapping[str, Sequence[str]],
+    settings: str,
+    config: Mapping[str, Any] | None = None,
 ) -> OpenCodeHome:
-    """Make a home with the plugin, installed as a person does."""
-    home = OpenCodeHome(root, provider, models)
+    """Make a home with the plugin, installed as a user does; ``config`` is added to ``opencode.json``."""
+    home = OpenCodeHome(root, provider, models, config)
     home.install_plugin(settings)
     return home
 

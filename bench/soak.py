@@ -1,28 +1,34 @@
-"""Many turns in the real OpenCode, with random failures and a person who stops at random moments.
+"""Many turns in the real OpenCode, with random failures and users who stop at random moments.
 
-After every turn the provider's requests are held against what its failures allow; after every stop nothing
-may arrive until the next prompt; the Python end may not grow. It ends by itself, with 1 if anything was
-wrong, and then with that turn's log.
+Several users play side by side, each in sessions of its own and with a chain of its own. After every turn the
+provider's requests and the marks that its commands left are held against what its failures allow; after every
+stop nothing may arrive until the next prompt; the Python end may not grow. It ends by itself, with 1 if
+anything was wrong, and then with that turn's log.
 
-Run it from the repository as ``python -m bench.soak [turns] [seed]``; a seed gives the same turns again.
+Run it from the repository as ``python -m bench.soak [turns] [seed] [players] [busy cores]``; a seed gives the
+same turns again.
 """
 
+import multiprocessing
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
 from bench.process import open_handles, resident_bytes
 from bench.real_host import home_with_ours, opencode
-from bench.soak_plan import CHAIN, Abort, Turn, draw
+from bench.soak_plan import TURNS_A_SESSION, Abort, Turn, chain_of, draw
 from tests.loopback.event_log import Raw, session_of, toast_of
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import Request, ScriptedProvider
 from tests.loopback.reply import stream
+from tests.loopback.stop_trial import GRACE_S
 
 MARKS: Final = 6
 GROWTH_BYTES: Final = 4_000_000
@@ -31,18 +37,14 @@ GROWTH_HANDLES: Final = 2
 MOST_VIOLATIONS: Final = 10
 MOMENT_LIMIT_S: Final = 20.0
 LAST_LOOK_S: Final = 4.5
-CROSSING_S: Final = 0.5
-"""A prompt that is on its way when a person stops the session cannot be called back. It is counted and not
-forbidden if its one request comes this soon after the stop and is over, as is the session, when we look."""
 # Nothing cools, so that every turn begins with the primary; the clocks are short, so that hangs are as well.
 SETTINGS: Final = """
 [fallback]
 cooldown = 0
 first_token_timeout = "3s"
 stall_timeout = "3s"
-fallback_models = ["fakeb/fallback-a", "fakec/fallback-b"]
+fallback_models = []
 """
-MODELS: Final = {home: [model] for home, model in zip(("fake", "fakeb", "fakec"), CHAIN, strict=True)}
 
 
 class ViolationError(AssertionError):
@@ -50,9 +52,12 @@ class ViolationError(AssertionError):
 
 
 class Soak:
-    """Plays turns one after the other, eight or so a session."""
+    """Plays the turns of one user, one after the other, eight or so a session."""
 
-    def __init__(self, server: OpenCodeServer, provider: ScriptedProvider) -> None:
+    def __init__(self, server: OpenCodeServer, provider: ScriptedProvider, player: int) -> None:
+        self.player = player
+        self.played = 0
+        self._marks = server.home.directory.parent / f"marks-of-{player}"
         self.server = server
         self.provider = provider
         self.seen: Counter[str] = Counter()
@@ -66,9 +71,10 @@ class Soak:
 
     def warm_up(self) -> None:
         """Let the host load what it loads at its first turn."""
-        self.provider.script(CHAIN[0], stream("Warm."))
+        primary = chain_of(self.player)[0]
+        self.provider.script(primary, stream("Warm."))
         session = self.server.create_session()
-        self.server.prompt(session, "Warm up.", f"fake/{CHAIN[0]}")
+        self.server.prompt(session, "Warm up.", _ref(primary), agent=_agent(self.player))
         self.server.wait_for_answer(session, "Warm.", timeout_s=60.0)
 
     def play(self, turn: Turn) -> None:
@@ -77,16 +83,18 @@ class Soak:
         Raises:
             ViolationError: with what was wrong.
         """
-        for model, replies in turn.script():
+        self._marks.write_text("")
+        for model, replies in turn.script(self._marks):
             self.provider.script(model, *replies)
         self._nothing_new("between the turns")
-        if turn.opens_session or not self._session:
+        self.played += 1
+        if self.played % TURNS_A_SESSION == 0 or not self._session:
             self.leave_session()
             self._session = self.server.create_session()
         self._position, self._began = self.server.events.position, time.monotonic()
         self._logged = len(self._plugin_log())
         self._prompts += 1
-        self.server.prompt(self._session, f"Turn {turn.number}?", f"fake/{CHAIN[0]}")
+        self.server.prompt(self._session, turn.question, _ref(turn.chain[0]), agent=_agent(self.player))
         abort = turn.abort
         stopped = abort is not None and abort.moment != "when settled"
         if abort is None or not stopped:
@@ -152,7 +160,7 @@ class Soak:
         events, session, since = self.server.events, self._session, self._position
         try:
             if turn.ends_at is None:
-                events.wait_for_toast("error", since=since)
+                events.wait_for(lambda event: _is_error_toast(event, turn), since=since)
             elif turn.is_answered:
                 self.server.wait_for_answer(session, turn.answer, since=since)
             else:
@@ -182,21 +190,20 @@ class Soak:
         self.server.abort(session)
         stopped_at = time.monotonic()
         time.sleep(abort.watch_s)
-        late = [request for request in self.requests if request.arrived_at > stopped_at]
+        late = [request for request in self.requests if request.arrived_at > stopped_at + GRACE_S]
         busy = self.server.is_busy(session)
-        if len(late) == 1 and late[0].arrived_at - stopped_at < CROSSING_S and _is_over(late[0]) and not busy:
-            self.seen["crossed"] += 1
-        elif late:
+        if late:
             told = [f"{it.model} after {1000 * (it.arrived_at - stopped_at):.0f} ms" for it in late]
-            raise ViolationError(f"asked after the person's stop was answered: {', '.join(told)}")
+            raise ViolationError(f"asked after the user's stop was answered: {', '.join(told)}")
         if busy:
             raise ViolationError("the session is still busy after the person's stop")
 
     def _judge(self, turn: Turn, *, stopped: bool) -> None:
         requests = self.requests
-        complaints = list(turn.complaints(requests, stopped=stopped))
-        errors = [toast for toast in self.server.events.toasts(self._position) if toast["variant"] == "error"]
-        said = len(errors)
+        marks = self._marks.read_text().split()
+        complaints = list(turn.complaints(requests, marks, stopped=stopped))
+        self.seen["commands"] += len(marks)
+        said = sum(_is_error_toast(event, turn) for event in self.server.events.since(self._position))
         if said != (turn.ends_at is None) and not stopped:
             complaints.append(f"{said} error toasts")
         users = [it for it in self.server.messages(self._session) if it["info"]["role"] == "user"]
@@ -245,46 +252,115 @@ class Marks:
             yield f"the Python end holds {handles - first_handles} handles more"
 
 
-def soak(server: OpenCodeServer, provider: ScriptedProvider, turns: int, seed: int) -> int:
-    """Play the turns of a seed, print what is wrong at once, and return how often something was."""
-    violations = 0
-    play, marks = Soak(server, provider), Marks(server)
-    play.warm_up()
-    every = max(1, turns // MARKS)
-    for turn in draw(seed, turns):
-        try:
-            play.play(turn)
-            if (turn.number + 1) % every == 0:
-                marks.take(turn.number + 1)
-            if turn.number + 1 == turns:
-                play.end()
-        except ViolationError as wrong:
-            violations += 1
-            print(f"VIOLATION in turn {turn.number} of seed {seed}: {wrong}", turn, sep="\n  ")
-            print(*play.log(), sep="\n", flush=True)
-            if violations == MOST_VIOLATIONS:
-                break
-            play.leave_session()
-    for growth in marks.growth():
-        violations += 1
-        print(f"VIOLATION: {growth}")
-    print(", ".join(f"{name} {count}" for name, count in sorted(play.seen.items())))
-    return violations
+class Table:
+    """The players of a soak, the marks that are taken meanwhile, and how often something was wrong."""
+
+    def __init__(self, server: OpenCodeServer, provider: ScriptedProvider, players: int) -> None:
+        self.players = [Soak(server, provider, player) for player in range(players)]
+        self.violations = 0
+        self._marks = Marks(server)
+        self._played = 0
+        self._one_at_a_time = threading.Lock()
+
+    def soak(self, turns: Sequence[Turn], seed: int) -> None:
+        """Play the turns, print what is wrong at once, and at the end what was seen."""
+        for player in self.players[:1]:
+            player.warm_up()
+        every = max(1, len(turns) // MARKS)
+        threads = [
+            threading.Thread(target=self._play, args=(player, turns, seed, every)) for player in self.players
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for growth in self._marks.growth():
+            self.violations += 1
+            print(f"VIOLATION: {growth}")
+        seen = sum((player.seen for player in self.players), Counter[str]())
+        print(", ".join(f"{name} {count}" for name, count in sorted(seen.items())))
+
+    def _play(self, player: Soak, turns: Sequence[Turn], seed: int, every: int) -> None:
+        mine = [turn for turn in turns if turn.player == player.player]
+        for turn in mine:
+            if self.violations >= MOST_VIOLATIONS:
+                return
+            try:
+                player.play(turn)
+                if turn is mine[-1]:
+                    player.end()
+                self._count(every)
+            except Exception as wrong:  # noqa: BLE001 -- whatever it was, the others play on
+                self._complain(player, turn, seed, wrong)
+
+    def _count(self, every: int) -> None:
+        with self._one_at_a_time:
+            self._played += 1
+            if self._played % every == 0:
+                self._marks.take(self._played)
+
+    def _complain(self, player: Soak, turn: Turn, seed: int, wrong: Exception) -> None:
+        with self._one_at_a_time:
+            self.violations += 1
+            print(f"VIOLATION in turn {turn.number} of seed {seed}: {wrong!r}", turn, sep="\n  ")
+            print(*player.log(), sep="\n", flush=True)
+        player.leave_session()
+
+
+def work(over: Event) -> None:
+    """Keep a core busy."""
+    while not over.is_set():
+        sum(range(10_000))
 
 
 def main() -> int:
     """Soak and return 1 if anything was wrong."""
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1  # noqa: PLR2004 -- the second argument
+    turns, seed, players, busy = [int(given) for given in sys.argv[1:]] + [300, 1, 4, 0][len(sys.argv) - 1 :]
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
     began = time.monotonic()
+    context = multiprocessing.get_context("spawn")
+    over = context.Event()
+    workers = [context.Process(target=work, args=(over,), daemon=True) for _ in range(busy)]
+    chains = [chain_of(player) for player in range(players)]
+    settings = SETTINGS + "".join(map(_own_chain, range(players)))
+    models = {_provider(model): [model] for chain in chains for model in chain}
+    config = {"agent": {_agent(player): {"mode": "primary"} for player in range(players)}}
     with tempfile.TemporaryDirectory() as root, ScriptedProvider() as provider:
-        home = home_with_ours(Path(root), provider, MODELS, SETTINGS)
+        home = home_with_ours(Path(root), provider, models, settings, config)
         with OpenCodeServer(opencode(), home) as server:
-            violations = soak(server, provider, turns, seed)
-    print(f"{turns} turns of seed {seed} in {time.monotonic() - began:.0f} s: {violations} violations")
+            for worker in workers:
+                worker.start()
+            table = Table(server, provider, players)
+            table.soak(list(draw(seed, turns, players)), seed)
+            over.set()
+    print(
+        f"{turns} turns of seed {seed} by {players} players beside {busy} busy cores"
+        f" in {time.monotonic() - began:.0f} s: {table.violations} violations"
+    )
     print(f"load after:  {os.getloadavg()}")
-    return int(violations > 0)
+    return int(table.violations > 0)
+
+
+def _agent(player: int) -> str:
+    return f"player-{player}"
+
+
+def _own_chain(player: int) -> str:
+    fallbacks = ", ".join(f'"{_ref(model)}"' for model in chain_of(player)[1:])
+    return f"[agents.{_agent(player)}]\nfallback_models = [{fallbacks}]\n"
+
+
+def _provider(model: str) -> str:
+    return f"home-of-{model}"
+
+
+def _ref(model: str) -> str:
+    return f"{_provider(model)}/{model}"
+
+
+def _is_error_toast(event: Raw, turn: Turn) -> bool:
+    toast = toast_of(event)
+    return toast is not None and toast["variant"] == "error" and turn.chain[0] in toast["message"]
 
 
 def _is_busy(event: Raw) -> bool:

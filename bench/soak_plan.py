@@ -4,11 +4,13 @@ A turn gives each model of the chain a behaviour. From them follows which models
 how often, and so any request that was not allowed stands out. Pure: no clock, no host.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from random import Random
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from tests.loopback.provider import Request
 from tests.loopback.reply import (
@@ -27,7 +29,9 @@ from tests.loopback.reply import (
     tool_call,
 )
 
-CHAIN: Final = ("primary", "fallback-a", "fallback-b")
+ROLES: Final = ("primary", "fallback-a", "fallback-b")
+"""The models of a player's chain, each named after its player as well."""
+
 FAILING: Final = (0.75, 0.5, 0.35)
 """How often each of them fails."""
 
@@ -49,11 +53,12 @@ RACY: Final[tuple[Moment, ...]] = ("any time", "at the first sign")
 class Behaviour:
     """What a model does in one turn: its replies, of which the last repeats, and the requests that makes.
 
-    ``answers`` and ``stops`` tell what becomes of the turn: it is done, or it fails and no other model may be
-    asked. ``tools`` counts the tool steps that are completed.
+    A reply that is None asks for a command that leaves a mark. ``answers`` and ``stops`` tell what becomes of
+    the turn: it is done, or it fails and no other model may be asked. ``tools`` counts the completed tool
+    steps.
     """
 
-    replies: tuple[Reply, ...]
+    replies: tuple[Reply | None, ...]
     fewest: int = 1
     most: int = 1
     tools: int = 0
@@ -62,7 +67,7 @@ class Behaviour:
     stops: bool = False
 
 
-_TOOL: Final = tool_call("bash", {"command": "true", "description": "Does nothing"})
+_TOOL: Final = None
 _DONE_ONLY: Final[Reply] = (Head(), Data("[DONE]"), Close())
 
 FAILURES: Final[Mapping[str, Behaviour]] = {
@@ -99,17 +104,23 @@ class Abort:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: how each model of `CHAIN` behaves, and when the person stops it, if they do."""
+    """One turn of a player: how each model of the chain behaves, and when the user stops it, if they do."""
 
     number: int
+    player: int
     behaviours: tuple[str, ...]
     abort: Abort | None
     pause_s: float
 
     @property
-    def opens_session(self) -> bool:
-        """Whether the turn is the first of a session."""
-        return self.number % TURNS_A_SESSION == 0
+    def chain(self) -> tuple[str, ...]:
+        """The names of the models."""
+        return chain_of(self.player)
+
+    @property
+    def question(self) -> str:
+        """The user's words."""
+        return f"Turn {self.number}?"
 
     @property
     def answer(self) -> str:
@@ -132,16 +143,27 @@ class Turn:
         """Whether answers wait for ever after their first words, so that the stop comes before their end."""
         return self.abort is not None and self.abort.moment != "when settled"
 
-    def script(self) -> Iterator[tuple[str, tuple[Reply, ...]]]:
-        """Return the replies of each model."""
-        for model, behaviour in zip(CHAIN, self._all(), strict=True):
-            yield model, behaviour.replies
+    def script(self, marks: Path) -> Iterator[tuple[str, tuple[Reply, ...]]]:
+        """Return the replies of each model; a command leaves a line with the model's name in ``marks``."""
+        for model, behaviour in zip(self.chain, self._all(), strict=True):
+            command = {"command": f"echo {model} >> '{marks}'", "description": "Leaves a mark"}
+            tool = tool_call("bash", command, call_id=f"call_{model}_{self.number}")
+            yield model, tuple(tool if reply is None else reply for reply in behaviour.replies)
 
-    def complaints(self, requests: Sequence[Request], *, stopped: bool) -> Iterator[str]:
-        """Say which of a turn's requests should not be there, and which are missing unless it was stopped."""
-        last = len(CHAIN) - 1 if self.ends_at is None else self.ends_at
+    def complaints(
+        self, requests: Sequence[Request], marks: Sequence[str], *, stopped: bool
+    ) -> Iterator[str]:
+        """Say which of a turn's requests should not be there, and which are missing unless it was stopped.
+
+        ``marks`` are the models whose command was run, once for each time.
+        """
+        yield from self._mark_complaints(requests, marks, stopped=stopped)
+        for request in requests:
+            if not any(self.question in _words(message) for message in request.body.get("messages", ())):
+                yield f"{request.model} was asked without the user's words: {request.roles}"
+        last = len(self.chain) - 1 if self.ends_at is None else self.ends_at
         asked = [(model, len(list(same))) for model, same in groupby(requests, lambda it: it.model)]
-        allowed = CHAIN[: last + 1]
+        allowed = self.chain[: last + 1]
         order = tuple(model for model, _ in asked)
         if order != (allowed[: len(order)] if stopped else allowed):
             yield f"asked were {order}, allowed are {allowed}"
@@ -153,9 +175,19 @@ class Turn:
                 yield f"{model} was asked {count} times, allowed are {fewest} to {behaviour.most}"
         yield from self._tool_complaints(requests)
 
+    def _mark_complaints(
+        self, requests: Sequence[Request], marks: Sequence[str], *, stopped: bool
+    ) -> Iterator[str]:
+        asked = {request.model for request in requests}
+        for model, behaviour in zip(self.chain, self._all(), strict=True):
+            most = behaviour.tools if model in asked else 0
+            # A stop may come before the command has begun.
+            if not (0 if stopped else most) <= marks.count(model) <= most:
+                yield f"the command of {model} ran {marks.count(model)} times, not {most}"
+
     def _tool_complaints(self, requests: Sequence[Request]) -> Iterator[str]:
         done = 0
-        for model, behaviour in zip(CHAIN, self._all(), strict=True):
+        for model, behaviour in zip(self.chain, self._all(), strict=True):
             first = next((request for request in requests if request.model == model), None)
             if first is not None and (sent := first.roles[_last_user(first.roles) :].count("tool")) != done:
                 yield f"{model} got {sent} tool results of this turn, done were {done}"
@@ -175,8 +207,13 @@ class Turn:
         return Behaviour(steps, len(steps), len(steps), tools=int(with_tool), answers=True)
 
 
-def draw(seed: int, turns: int) -> Iterator[Turn]:
-    """Return the turns of a seed. The first of them are the same however many there are."""
+def chain_of(player: int) -> tuple[str, ...]:
+    """Name the models of a player's chain."""
+    return tuple(f"{role}-of-{player}" for role in ROLES)
+
+
+def draw(seed: int, turns: int, players: int) -> Iterator[Turn]:
+    """Return the turns of a seed, player by player. The first are the same however many there are."""
     random = Random(seed)  # noqa: S311 -- the same turns every time are the point
     failures = tuple(FAILURES)
     for number in range(turns):
@@ -185,9 +222,10 @@ def draw(seed: int, turns: int) -> Iterator[Turn]:
         )
         if random.random() < BAD_REQUESTS:
             behaviours = ("400", *behaviours[1:])
-        turn = Turn(number, behaviours, None, random.uniform(0.0, 0.2))
+        player = number % players
+        turn = Turn(number, player, behaviours, None, random.uniform(0.0, 0.2))
         abort = _abort(random, turn) if random.random() < ABORTS else None
-        yield Turn(number, behaviours, abort, turn.pause_s)
+        yield Turn(number, player, behaviours, abort, turn.pause_s)
 
 
 def _success(random: Random) -> str:
@@ -205,6 +243,10 @@ def _abort(random: Random, turn: Turn) -> Abort:
     # The host's own next try comes two seconds after the first, a clock of ours may run out after three.
     watch_s = 4.5 if random.random() < LONG_WATCHES else 1.0
     return Abort(moment, moments[moment](), watch_s)
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    return json.dumps(message.get("content")) if message.get("role") == "user" else ""
 
 
 def _last_user(roles: Sequence[str]) -> int:

@@ -61,7 +61,12 @@ def begin_unseen_turn(
     if session.known.get(message_id):
         return None
     undo_unless_taken(session, model)
-    return _stand_on(session, session.begin_unseen_turn(message_id, model, now, agent), model, now)
+    turn = session.turn
+    waiting = turn.user if turn is not None and not turn.steps else None
+    unseen = session.begin_unseen_turn(message_id, model, now, agent)
+    if waiting is not None:
+        session.let_wait(waiting)  # what seemed to be under way only waits behind this one
+    return _stand_on(session, unseen, model, now)
 
 
 def _stand_on(session: Session, turn: Turn, model: ModelRef, now: float) -> Turn:

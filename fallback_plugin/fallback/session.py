@@ -283,6 +283,11 @@ class Session:
         self.turn = Turn(message_id, created_at, agent, None, [self.new_attempt(model)])
         return self.turn
 
+    def let_wait(self, message: UserMessage) -> None:
+        """Take in that a message of the user's waits behind the turn under way."""
+        self.queued = message
+        self._remember(message.id, begun=False)
+
     def _remember(self, message_id: str, *, begun: bool) -> None:
         self.known[message_id] = begun
         if len(self.known) > MESSAGES_REMEMBERED:

@@ -50,7 +50,8 @@ class Signals:
         self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
     ) -> list[Effect]:
         """Judge an assistant message: an error, a cut or empty end, a step that begins."""
-        session.handed_in = None
+        if session.handed_in is not None and attempt is session.handed_in.attempt:
+            session.handed_in = None
         if message.error is not None:
             return self._message_error(session, turn, attempt, message.error, context)
         if turn.cancelled and attempt is turn.attempt and not message.completed:
@@ -187,7 +188,7 @@ class Signals:
         if turn is None:
             return []
         sent = counted.attempt if counted else None
-        if counted is not None and counted.stopped_by_user() and not (sent and sent.begun):
+        if counted is not None and counted.stopped_by_user() and not (sent and sent.step):
             return self._cancel(session, turn, "an idle more than our abort accounts for")
         if (switch is None or switch.turn is not turn) and not turn.awaiting_result:
             turn.running = False

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fallback_plugin.events import (
+    AssistantMessage,
     Event,
     Message,
     MessagePartUpdated,
     MessageRemoved,
     MessageUpdated,
     Part,
+    SessionIdle,
     StoredMessage,
     UserMessage,
 )
@@ -42,6 +44,7 @@ from fallback_plugin.fallback.effects import (
     Toast,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.session import same_model
 from fallback_plugin.fallback.trace import LATEST_S, Moment
 from fallback_plugin.health import MemoryHealth
 from fallback_plugin.model_ref import ModelRef
@@ -137,7 +140,8 @@ class _Player:
         """Let the timers run out that are due, then tell the event."""
         yield from self._wait_until(moment.at)
         self._remember(moment.event)
-        yield from self._tell(moment.event)
+        if not self._ends_stopped_run(moment.event):
+            yield from self._tell(moment.event)
 
     def end(self) -> Iterator[Step | Ending]:
         """Let a switch that has begun come to its end, and say what each session came to."""
@@ -148,6 +152,19 @@ class _Player:
             enabled = self.engine.settings.fallback.enabled
             reason = "nothing failed" if enabled else "fallback is switched off in the settings"
             yield Ending(self.trace, "", "nothing to do", reason)
+
+    def _ends_stopped_run(self, event: Event) -> bool:
+        """Tell whether an idle is of a run that the plugin would have stopped: it took another course."""
+        if not isinstance(event, SessionIdle) or event.session_id not in self.beyond:
+            return False
+        asked = self.asked.get(event.session_id)
+        return not any(
+            isinstance(message, AssistantMessage)
+            and message.session_id == event.session_id
+            and asked is not None
+            and same_model(message.model, asked)
+            for message in self.messages.values()
+        )
 
     def _wait_until(self, at: float) -> Iterator[Step]:
         while due := min((t for t in self.timers.values() if t[0] <= at), key=lambda t: t[0], default=None):

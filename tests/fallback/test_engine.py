@@ -220,10 +220,27 @@ def test_late_news_of_the_failed_attempt_changes_nothing() -> None:
     stage.aborted()
     stage.accepted()
     stage.answer("msg_2", time={"created": 1, "completed": 2})
-    stage.idle()
     stage.began("msg_3", A)
     stage.answer("msg_2", error=api_error(429))
     assert stage.asked == [A]
+    assert len(stage.all(effects.Abort)) == 1
+
+
+def test_late_idles_of_a_run_that_failed_for_good_change_nothing() -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.error(api_error(401))
+    sent_after = stage.sequence
+    stage.idle()
+    stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
+    stage.accepted()
+    stage.answer("msg_2", error=api_error(401))
+    stage.idle()
+    stage.user("msg_1", A)
+    stage.idle()
+    stage.answer("msg_3", A)
+    assert not stage.engine.is_stopped(stage.session, "msg_1")
     assert len(stage.all(effects.Abort)) == 1
 
 
@@ -810,6 +827,17 @@ class TestUsersStop:
         stage.user("msg_1", A)
         stage.answer("msg_3", A)
         assert len(stage.all(effects.Abort)) == 2
+
+    def test_P1_after_the_message_was_shown_with_its_new_model(self) -> None:
+        """That shows that our prompt was taken, not that its run has begun; nor do news of the old run."""
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.accepted()
+        stage.user("msg_1", A)
+        stage.answer("msg_2", time={"created": 1, "completed": 2})
+        stage.idle()
+        assert stage.state.turn is not None
+        assert stage.state.turn.cancelled
 
     @pytest.mark.parametrize("accepted_first", [True, False])
     def test_P1_when_its_idle_comes_after_our_prompt_was_sent(self, *, accepted_first: bool) -> None:

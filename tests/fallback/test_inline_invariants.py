@@ -112,7 +112,7 @@ class InlineMachine(FallbackMachine):
     ) -> None:
         """An answer is wanted, within reach, of a model that does not cool, and within the turn's budget."""
         assert answer in reachable or answer == asked
-        assert not (self.stopped and not self.host.deliveries[copy.number]), "the person had stopped it"
+        assert not (self.stopped and self.has_seen_all(copy)), "the person had stopped it"
         session = copy.engine.session(SESSION)
         assert session is not None
         assert session.state is not None

@@ -158,7 +158,7 @@ class FallbackMachine(RuleBasedStateMachine):
         assert session.state is not None
         self.look()
         assert not session.state.cooling(prompt.body.model, self.now)
-        assert not (self.stopped and not self.host.deliveries[copy.number]), "the person had stopped it"
+        assert not (self.stopped and self.has_seen_all(copy)), "the person had stopped it"
         if prompt.body.message_id is not None:
             assert prompt.body.parts == ()
             assert prompt.body.message_id in {*self.host.turns, *self.host.sent_anew}
@@ -216,6 +216,10 @@ class FallbackMachine(RuleBasedStateMachine):
         """Stop the turn when its failed run is over already and the next one has not begun."""
         self.host.abort_of_user()
         self.stopped = self.stopped_between = True
+
+    def has_seen_all(self, copy: Copy) -> bool:
+        """Tell whether a copy knows all that has happened in the host."""
+        return not (self.host.deliveries[copy.number] or self.host.late_idles)
 
     @property
     def forgot_a_stop(self) -> bool:

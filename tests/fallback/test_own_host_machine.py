@@ -53,7 +53,7 @@ class OwnHostMachine(RuleBasedStateMachine):
         """Begin a turn; its first model is asked."""
         stage, self.turn = self.stage, self.fresh(message)
         stage.now += 1
-        info = {"time": {"created": (stage.now - set_back_s) * 1000}}
+        info: dict[str, Any] = {"time": {"created": (stage.now - set_back_s) * 1000}}
         if busy_first:
             stage.busy()
         stage.user(self.turn, **info)
