@@ -76,6 +76,10 @@ class FakeAgent:
         """Not asked for in any benchmark."""
         raise NotImplementedError
 
+    async def unrevert(self, session_id: str) -> None:
+        """Refuse: nothing was hidden."""
+        raise HostCallError(f"{session_id} hides nothing")
+
     async def revert(self, session_id: str, message_id: str) -> None:
         """Fail: no case needs it."""
         raise HostCallError(f"{session_id} needs no revert to {message_id}")

@@ -81,6 +81,13 @@ class HostCalls(Protocol):
         """
         ...
 
+    async def unrevert(self, session_id: str) -> None:
+        """Show again what `revert` hid, and redo its changes to files, as long as no prompt has come since.
+
+        Refused (status 409) while the session runs. Without anything hidden it changes nothing.
+        """
+        ...
+
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history, whatever stands around it; files stay as they are.
 

@@ -59,8 +59,8 @@ class CalledHost(Protocol):
         """Stop what runs in a session, and wait until it has ended."""
         ...
 
-    async def revert(self, session_id: str, message_id: str) -> Session:
-        """Hide a message and all after it."""
+    async def revert(self, session_id: str, message_id: str | None) -> Session:
+        """Hide a message and all after it; None shows them again."""
         ...
 
     async def delete_message(self, session_id: str, message_id: str) -> None:
@@ -131,6 +131,11 @@ class AgentCalls:
         """Hide a message and all after it."""
         with _refusals():
             await self._host.revert(session_id, message_id)
+
+    async def unrevert(self, session_id: str) -> None:
+        """Show again what a revert hid."""
+        with _refusals():
+            await self._host.revert(session_id, None)
 
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history."""

@@ -61,6 +61,10 @@ class CountedCalls:
         """Hide a message and all after it."""
         await self._counted("revert", self._calls.revert(session_id, message_id))
 
+    async def unrevert(self, session_id: str) -> None:
+        """Show again what a revert hid."""
+        await self._counted("unrevert", self._calls.unrevert(session_id))
+
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history."""
         await self._counted("delete_message", self._calls.delete_message(session_id, message_id))

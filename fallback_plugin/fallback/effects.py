@@ -78,6 +78,13 @@ class Revert:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrevert:
+    """Show again what was taken back: its turn is not sent again after all."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteMessage:
     """Take one message out of the history."""
 
@@ -204,6 +211,7 @@ Effect: TypeAlias = (
     | FetchSession
     | FetchMessages
     | Revert
+    | Unrevert
     | DeleteMessage
     | CloseModel
     | Reopen

@@ -54,6 +54,7 @@ from fallback_plugin.fallback.effects import (
     StopTimer,
     TimerFired,
     Toast,
+    Unrevert,
 )
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
@@ -370,6 +371,8 @@ class FallbackPlugin:
                 return Fetched(messages=tuple(await host.messages(effect.session_id)))
             case Revert():
                 await host.revert(effect.session_id, effect.message_id)
+            case Unrevert():
+                await host.unrevert(effect.session_id)
             case DeleteMessage():
                 await host.delete_message(effect.session_id, effect.message_id)
             case Toast():

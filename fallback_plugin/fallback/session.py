@@ -171,6 +171,7 @@ class Switch:
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
         abort_reported: the host has sent an abort's error for the failed run.
+        reverted: the turn's message was taken back, and nothing has been sent in its place.
         doomed: messages to delete before the turn runs again, the next one last.
     """
 
@@ -183,6 +184,7 @@ class Switch:
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
     abort_reported: bool = False
+    reverted: bool = False
     doomed: list[str] = field(default_factory=list)
     attempt: Attempt | None = None
     replay: Replay | None = None

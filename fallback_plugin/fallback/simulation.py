@@ -42,6 +42,7 @@ from fallback_plugin.fallback.effects import (
     StopTimer,
     TimerFired,
     Toast,
+    Unrevert,
 )
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.session import same_model
@@ -206,7 +207,7 @@ class _Player:
                 self.beyond.add(effect.session_id)
                 self.asked[effect.session_id] = effect.body.model
                 return Done()
-            case Abort() | Revert() | DeleteMessage():
+            case Abort() | Revert() | Unrevert() | DeleteMessage():
                 return Done()
             case GiveUp():
                 return Failed("a recording holds no requests", 404)
@@ -281,7 +282,7 @@ class _Player:
         answer = self.answers.get(effect.session_id)
         return f"{answer.why.failed}: {answer.why.failure.kind}" if answer and answer.why else ""
 
-    def _words(self, effect: Effect) -> str:
+    def _words(self, effect: Effect) -> str:  # noqa: C901 -- a table of effects
         """Put an effect into words; what only prepares another one is left out."""
         match effect:
             case GiveUp():
@@ -291,6 +292,8 @@ class _Player:
             case Prompt():
                 again = "the turn in place" if effect.body.message_id else "the message anew"
                 words = f"run {again} on {effect.body.model}"
+            case Unrevert():
+                words = "show again what was taken back"
             case Revert():
                 words = f"take back {effect.message_id}"
             case DeleteMessage():

@@ -28,6 +28,7 @@ from fallback_plugin.fallback.effects import (
     Record,
     Revert,
     StartTimer,
+    Unrevert,
     Why,
 )
 from fallback_plugin.fallback.guards import RetryInFlight
@@ -157,12 +158,13 @@ class Switching:
             return []
         return self._send_again(session, switch, context)
 
-    def release(self, session: Session) -> None:
-        """End the switch, whatever came of it."""
-        session.switch = None
+    def release(self, session: Session) -> list[Effect]:
+        """End the switch, whatever came of it; a message that was taken back for nothing is shown again."""
+        switch, session.switch = session.switch, None
         self.in_flight.release(session.id)
         if session.state:
             session.state.pending = None
+        return [Unrevert(session.id)] if switch is not None and switch.reverted else []
 
     def _claimed(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         attempt, state = switch.failed_attempt, session.state
@@ -195,8 +197,7 @@ class Switching:
 
     def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         if reason := switch.over(session.turn):
-            self.release(session)
-            return [Record(session.id, "no prompt", reason)]
+            return [*self.release(session), Record(session.id, "no prompt", reason)]
         if session.queued is not None:
             switch.turn, switch.run = session.begin_turn(session.queued), "over"
         turn, attempt = switch.turn, switch.failed_attempt
@@ -253,9 +254,9 @@ class Switching:
     ) -> list[Effect]:
         """Send the turn into the room that was made; where none was made, in place may still do."""
         replay = switch.replay
+        switch.reverted = switch.phase == "reverting" and not isinstance(outcome, Failed)
         if reason := switch.over(session.turn):
-            self.release(session)
-            return [Record(session.id, "no prompt", reason)]
+            return [*self.release(session), Record(session.id, "no prompt", reason)]
         if replay is None:
             return self._give_up(session, switch, "there is nothing to send again", context)
         if isinstance(outcome, Failed) and switch.run == "finished":
@@ -294,9 +295,10 @@ class Switching:
         if reason is None and not state.commit(switch.plan, usable_at=switch.usable_at):
             reason = "the session runs on another model already"
         dropped = switch.replay.dropped if switch.replay else frozenset()
-        self.release(session)
+        switch.reverted = switch.reverted and refused
+        restored = self.release(session)
         if reason is not None:
-            return [] if refused else self._unwanted(session, switch, attempt, reason, context)
+            return restored if refused else self._unwanted(session, switch, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
         effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
         effects.append(Record(session.id, "dispatched", f"{attempt.model}: {accepted}"))
@@ -312,8 +314,7 @@ class Switching:
         """Send what is left to send; with nothing left, the refusal is a failure of the model it named."""
         attempt = switch.turn.attempt
         if reason := switch.over(session.turn):
-            self.release(session)
-            return [Record(session.id, "no prompt", reason)]
+            return [*self.release(session), Record(session.id, "no prompt", reason)]
         if switch.replay is None or switch.replay.needs_parts:
             switch.phase = "reading"
             return [FetchMessages(session.id, attempt.number)]
@@ -323,9 +324,9 @@ class Switching:
         if session.state:
             session.state.commit(switch.plan, usable_at=switch.usable_at)
         closed = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
-        self.release(session)
+        restored = self.release(session)
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
-        return [*closed, *self.begin(session, switch.turn, refused, context, run="over")]
+        return [*restored, *closed, *self.begin(session, switch.turn, refused, context, run="over")]
 
     def _unwanted(
         self, session: Session, switch: Switch, attempt: Attempt, reason: str, context: Context
@@ -342,9 +343,10 @@ class Switching:
         self, session: Session, switch: Switch, reason: str, context: Context, told: Outcome | None = None
     ) -> list[Effect]:
         """End the switch without a prompt. What the host told is shown to the person, and kept nowhere."""
-        self.release(session)
+        restored = self.release(session)
         shown = f"{reason}: {told.reason}" if isinstance(told, Failed) else reason
         return [
+            *restored,
             *context.toast(session, toasts.stuck(switch.plan.failed, shown)),
             Record(session.id, "gave up", reason),
         ]

@@ -19,6 +19,7 @@ DEADLINES_S: Final[Mapping[str, float]] = {
     "session.promptAsync": 10.0,
     "session.messages": 10.0,
     "session.revert": 10.0,
+    "session.unrevert": 10.0,
     "session.deleteMessage": 10.0,
     "config.providers": 10.0,
     "session.get": 3.0,
@@ -80,6 +81,10 @@ class BridgeCalls:
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it; the next prompt deletes them. Refused while the session runs."""
         await self._call("session.revert", {"sessionID": session_id, "body": {"messageID": message_id}})
+
+    async def unrevert(self, session_id: str) -> None:
+        """Show again what a revert hid, and redo its changes to files. Refused while the session runs."""
+        await self._call("session.unrevert", {"sessionID": session_id})
 
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history. Refused while the session runs."""

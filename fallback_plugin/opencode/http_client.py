@@ -194,6 +194,10 @@ class OpenCodeHttpClient:
         path = _path(session_id, "revert")
         await self._call("POST", path, self._deadlines.change_s, {"messageID": message_id})
 
+    async def unrevert(self, session_id: str) -> None:
+        """Show again what a revert hid, and redo its changes to files. Refused while the session runs."""
+        await self._call("POST", _path(session_id, "unrevert"), self._deadlines.change_s)
+
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history. Refused while the session runs."""
         path = _path(session_id, "message/" + quote(message_id, safe=""))

@@ -57,6 +57,10 @@ class PluginClient:
         """Hide a message and all after it; the next prompt deletes them."""
         await self._calls.revert(session_id, message_id)
 
+    async def unrevert(self, session_id: str) -> None:
+        """Show again what a revert hid."""
+        await self._calls.unrevert(session_id)
+
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history."""
         await self._calls.delete_message(session_id, message_id)

@@ -8,6 +8,7 @@ export const CALLS = {
   // Waits for the answer; only where a run has ended and nobody else does.
   "session.prompt": (client, { sessionID, body }) => client.session.prompt({ path: { id: sessionID }, body }),
   "session.revert": (client, { sessionID, body }) => client.session.revert({ path: { id: sessionID }, body }),
+  "session.unrevert": (client, { sessionID }) => client.session.unrevert({ path: { id: sessionID } }),
   // The host's v1 client has no method for this one.
   "session.deleteMessage": ({ _client }, { sessionID, messageID }) =>
     _client.delete({ url: "/session/{id}/message/{messageID}", path: { id: sessionID, messageID } }),

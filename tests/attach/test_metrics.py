@@ -77,6 +77,7 @@ async def test_calls_are_counted_and_handed_on() -> None:
     await calls.messages("ses_1")
     await calls.models()
     await calls.revert("ses_1", "msg_1")
+    await calls.unrevert("ses_1")
     await calls.delete_message("ses_1", "msg_1")
     fake.is_gone = True
     with pytest.raises(HostCallError):
@@ -89,6 +90,7 @@ async def test_calls_are_counted_and_handed_on() -> None:
         "messages",
         "models",
         "revert",
+        "unrevert",
         "delete_message",
     ]
     assert set(counts.calls.values()) == {1}

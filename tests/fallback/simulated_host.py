@@ -24,6 +24,7 @@ from fallback_plugin.fallback.effects import (
     Outcome,
     Prompt,
     Revert,
+    Unrevert,
 )
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
@@ -87,6 +88,7 @@ class SimulatedHost:
     ids_rise: bool = True
     busy_first: bool = False
     late_idles: int = 0
+    hidden: bool = False
     clock: float = 1_000_000.0
 
     def __post_init__(self) -> None:
@@ -148,6 +150,9 @@ class SimulatedHost:
             self._prompt(call.body, behaviour, caller)
         elif isinstance(call, Revert):
             outcome = Failed("busy", 409) if self.busy else Done()
+            self.hidden = self.hidden or not self.busy
+        elif isinstance(call, Unrevert):
+            self.hidden = False
         elif isinstance(call, DeleteMessage):
             outcome = Failed("busy", 409) if self.busy else Done()
             self.stopped_well.clear()
@@ -190,7 +195,7 @@ class SimulatedHost:
         self.deliveries[caller].append((call, Failed("refused", status)))
 
     def abort_of_user(self) -> None:
-        """Take a stop that comes while no run is there to be stopped: its idle comes late."""
+        """Take a stop that comes while no run is there to be stopped: its idle comes late, before any run."""
         self.late_idles += 1
 
     def catch_up(self) -> None:
@@ -220,6 +225,7 @@ class SimulatedHost:
 
     def _shown(self, turn: str, model: ModelRef) -> None:
         """Show the message of a prompt; hosts differ in whether they say first that they work."""
+        self.hidden = False
         if turn not in self.order:
             self.order.append(turn)
         begins = not self.busy and turn not in self.stopped_well
@@ -228,6 +234,7 @@ class SimulatedHost:
         self._user(turn, model)
 
     def _start(self, turn: str, model: ModelRef, behaviour: Behaviour) -> None:
+        self.catch_up()
         self.run = Run(len(self.runs), turn, model, behaviour, self.new_id())
         self.runs.append(self.run)
         if not self.busy_first:

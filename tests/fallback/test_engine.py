@@ -851,6 +851,16 @@ class TestUsersStop:
         stage.user("msg_1", A)
         assert stage.engine.is_stopped(stage.session, "msg_1")
 
+    def test_P1_between_taking_back_and_sending_anew_hides_no_message(self) -> None:
+        """What was taken back is shown again: the next prompt would delete it."""
+        stage = on_retry(Stage(Engine(settings(), host_kind="tui")))
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.idle()
+        stage.finish(stage.last(effects.Revert), Done())
+        assert stage.prompts == []
+        assert len(stage.all(effects.Unrevert)) == 1
+
     def test_P1_of_an_older_turn_holds_no_newer_prompt_up(self) -> None:
         stage = on_retry(Stage())
         stage.aborted()

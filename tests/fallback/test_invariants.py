@@ -28,6 +28,7 @@ from fallback_plugin.fallback.effects import (
     StopTimer,
     TimerFired,
     Toast,
+    Unrevert,
 )
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.health import MemoryHealth
@@ -80,7 +81,7 @@ class FallbackMachine(RuleBasedStateMachine):
         self.lost = 0
         self.refused = 0
         self.in_this_turn = 0
-        self.stopped_between = False
+        self.stopped_between = self.copy_died = False
         self.restarted: set[int] = set()
 
     @initialize(ids_rise=st.booleans(), busy_first=st.booleans())
@@ -109,7 +110,7 @@ class FallbackMachine(RuleBasedStateMachine):
                 case Prompt():
                     self.check_prompt(copy, effect)
                     copy.calls.append(effect)
-                case Abort() | FetchMessages() | FetchSession() | Revert() | DeleteMessage():
+                case Abort() | FetchMessages() | FetchSession() | Revert() | Unrevert() | DeleteMessage():
                     copy.calls.append(effect)
                 case Claim():
                     outcome = self.claim_failure(copy, effect)
@@ -321,6 +322,7 @@ class FallbackMachine(RuleBasedStateMachine):
         for call in copy.calls:
             self.lost += isinstance(call, Prompt)
         self.restarted.add(copy.number)
+        self.copy_died = True
         self.host.deliveries[copy.number].clear()
         self.plugins[-1] = Copy(copy.number, Engine(copy.engine.settings), known_turn=copy.known_turn)
         self.look()
@@ -339,12 +341,18 @@ class FallbackMachine(RuleBasedStateMachine):
                 if not self.behind and not self.calling and (settle := copy.timers.pop("settle", None)):
                     self.host.clock += settle.after_s
                     self.fire(copy, settle)
+        self.check_the_end()
+
+    def check_the_end(self) -> None:
+        """Nothing is in flight, runs after a stop, or is hidden for good."""
         for copy in self.plugins:
             assert SESSION not in copy.engine.switching.in_flight
         if self.stopped and self.host.run is not None and self.host.run.state == "starting":
             self.host_progresses("answer")
         if self.stopped and not self.forgot_a_stop:
             assert not self.host.busy
+        if not self.copy_died:
+            assert not self.host.hidden, "the user's message is gone with the next prompt"
 
     @invariant()
     def one_switch_at_most_is_open(self) -> None:

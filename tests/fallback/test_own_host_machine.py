@@ -6,6 +6,7 @@ is shown, a clock that is set back, an idle between two runs, older messages tha
 
 from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -17,6 +18,8 @@ from fallback_plugin.hookspecs import Ending, ModelAttempt
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage
 from tests.fallback.stage import settings as chain_settings
+
+pytestmark = pytest.mark.timeout(7200)
 
 EVERYONE: Final = frozenset({PRIMARY, A, B})
 FAILURES: Final[dict[str, tuple[Ending, int | None]]] = {

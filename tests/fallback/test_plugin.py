@@ -79,6 +79,9 @@ class Host:
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message."""
 
+    async def unrevert(self, session_id: str) -> None:
+        """Show it again."""
+
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Delete a message."""
 

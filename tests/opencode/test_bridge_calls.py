@@ -92,6 +92,12 @@ async def test_a_revert_names_its_message_in_the_body() -> None:
     }
 
 
+async def test_what_was_reverted_is_shown_again_by_its_session() -> None:
+    host, peer = calls(done({"id": "ses_1"}))
+    await host.unrevert("ses_1")
+    assert peer.asked[0][1] == {"call": "session.unrevert", "arguments": {"sessionID": "ses_1"}}
+
+
 async def test_a_message_is_deleted_by_its_session_and_its_id() -> None:
     host, peer = calls(done(data=True))
     await host.delete_message("ses_1", "msg_1")

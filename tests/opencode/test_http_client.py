@@ -206,6 +206,14 @@ EXCHANGES: Final = {
         SESSION,
         None,
     ),
+    "unrevert": Exchange(
+        lambda client: client.unrevert("ses_1"),
+        "POST",
+        "/session/ses_1/unrevert",
+        None,
+        SESSION,
+        None,
+    ),
     "delete_message": Exchange(
         lambda client: client.delete_message("ses_1", "msg_1"),
         "DELETE",

@@ -55,6 +55,9 @@ class FakeCalls:
     async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:  # noqa: ARG002 -- the protocol's
         self.calls.append(("give_up", f"{session_id} {agent}"))
 
+    async def unrevert(self, session_id: str) -> None:
+        self.calls.append(("unrevert", session_id))
+
     async def revert(self, session_id: str, message_id: str) -> None:
         self.calls.append(("revert", f"{session_id} {message_id}"))
 
