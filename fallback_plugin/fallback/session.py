@@ -171,6 +171,7 @@ class Switch:
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
         abort_reported: the host has sent an abort's error for the failed run.
+        for_queued: what is sent is a message that waited behind the failed turn.
         reverted: the turn's message was taken back, and nothing has been sent in its place.
         doomed: messages to delete before the turn runs again, the next one last.
     """
@@ -184,10 +185,16 @@ class Switch:
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
     abort_reported: bool = False
+    for_queued: bool = False
     reverted: bool = False
     doomed: list[str] = field(default_factory=list)
     attempt: Attempt | None = None
     replay: Replay | None = None
+
+    @property
+    def ended_empty(self) -> bool:
+        """Whether the turn to send again ended as if all were well: its host would not run it again."""
+        return self.run == "finished" and not self.for_queued
 
     def stopped_by_user(self, receipt: Receipt | None = None) -> bool:
         """Tell whether somebody else aborted the session while we did.

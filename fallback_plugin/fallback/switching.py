@@ -199,10 +199,10 @@ class Switching:
         if reason := switch.over(session.turn):
             return [*self.release(session), Record(session.id, "no prompt", reason)]
         if session.queued is not None:
-            switch.turn, switch.run = session.begin_turn(session.queued), "over"
+            switch.turn, switch.for_queued = session.begin_turn(session.queued), True
         turn, attempt = switch.turn, switch.failed_attempt
         kept = turn.tools_done or turn.compacting
-        anew = not kept and (switch.run == "finished" or context.host_kind == "tui")
+        anew = not kept and (switch.ended_empty or context.host_kind == "tui")
         if turn.user is None or (anew and switch.replay is None):
             switch.phase = "reading"
             return [FetchMessages(session.id, attempt.number)]
@@ -213,7 +213,7 @@ class Switching:
             return [Revert(session.id, attempt.number, turn.message_id)]
         failed = {id(each) for each in turn.attempts if each.failed}
         switch.doomed = [step for step, of in reversed(turn.half_answers.items()) if id(of) in failed]
-        if switch.run == "finished" and attempt.step is not None:
+        if switch.ended_empty and attempt.step is not None:
             switch.doomed.append(attempt.step)
         turn.half_answers.clear()
         return self._delete_next(session, switch, switch.replay, context)
@@ -259,7 +259,7 @@ class Switching:
             return [*self.release(session), Record(session.id, "no prompt", reason)]
         if replay is None:
             return self._give_up(session, switch, "there is nothing to send again", context)
-        if isinstance(outcome, Failed) and switch.run == "finished":
+        if isinstance(outcome, Failed) and switch.ended_empty:
             return self._give_up(session, switch, "its empty answer could not be removed", context, outcome)
         if switch.phase == "deleting" or isinstance(outcome, Failed):
             return self._delete_next(session, switch, replay, context)
