@@ -130,6 +130,15 @@ class HostServer(Generic[HomeT]):
             body["model"] = {"providerID": provider, "modelID": name}
         self._call("POST", f"/session/{session}/prompt_async", body, directory)
 
+    def answer(self, session: str, text: str, model: str | None = None, **more: object) -> dict[str, Any]:
+        """Hand a prompt in and return its answer as ``{info, parts}``, once it has ended."""
+        body: dict[str, object] = {"parts": [{"type": "text", "text": text}], **more}
+        if model:
+            provider, _, name = model.partition("/")
+            body["model"] = {"providerID": provider, "modelID": name}
+        answer: dict[str, Any] = self._call("POST", f"/session/{session}/message", body)
+        return answer
+
     def abort(self, session: str) -> None:
         """Stop a session's run, as a person's Escape does."""
         self._call("POST", f"/session/{session}/abort")
