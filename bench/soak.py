@@ -41,7 +41,7 @@ LAST_LOOK_S: Final = 4.5
 SETTINGS: Final = """
 [fallback]
 cooldown = 0
-first_token_timeout = "3s"
+first_token_timeout = "8s"
 stall_timeout = "3s"
 fallback_models = []
 """

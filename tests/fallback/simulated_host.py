@@ -79,6 +79,7 @@ class SimulatedHost:
     runs: list[Run] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
+    created: dict[str, float] = field(default_factory=dict)
     queued: tuple[str, ModelRef] | None = None
     stopped_well: set[str] = field(default_factory=set)
     tools_done: set[str] = field(default_factory=set)
@@ -220,14 +221,16 @@ class SimulatedHost:
             self.idle()
 
     def _user(self, turn: str, model: ModelRef) -> None:
-        self.clock += 0.001
-        self.message(id=turn, role="user", model=_named(model))
+        """Publish a message; only a prompt renews the time at which it counts as created."""
+        self.message(id=turn, role="user", model=_named(model), time={"created": self.created[turn] * 1000})
 
     def _shown(self, turn: str, model: ModelRef) -> None:
         """Show the message of a prompt; hosts differ in whether they say first that they work."""
         self.hidden = False
         if turn not in self.order:
             self.order.append(turn)
+        self.clock += 0.001
+        self.created[turn] = self.clock
         begins = not self.busy and turn not in self.stopped_well
         if self.busy_first and begins:
             self.emit("session.status", status={"type": "busy"})
