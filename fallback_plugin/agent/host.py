@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -34,7 +34,7 @@ from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, StoreError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.health.closure import Closure
@@ -43,6 +43,9 @@ from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+SENT_WITHIN_S: Final = 1.0
+"""How long the answer of a call waits for clients that do not read their event stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,16 @@ class AgentHost:
         accepted = await self.dispatcher.accept(session_id, prompt)
         await self.dispatcher.wait(accepted.run.id)
         return await self.store.read(lambda rows: _last_message(rows, accepted.run.id))
+
+    async def until_sent(self) -> None:
+        """Wait until every client that listens has been sent what has happened up to now.
+
+        One that does not read holds this up for `SENT_WITHIN_S`, and not again before it has caught up.
+        """
+        # A run's end is followed by its session's idle, whose write may be under way still.
+        with suppress(StoreError):
+            await self.store.settle()
+        await self.bus.until_taken(within_s=SENT_WITHIN_S)
 
     async def summarize(self, session_id: str, model: ModelRef | None) -> Run:
         """Shorten a session's history in its turn; it goes on under another id. Return the run that did."""

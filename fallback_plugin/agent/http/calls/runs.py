@@ -91,10 +91,14 @@ class RunCalls:
     async def answer(self, request: Request) -> Response:
         """Answer ``POST /session/{sessionID}/message``; the run goes on if the client does not wait.
 
+        The end of the turn is on the event streams first: ``opencode run --attach`` ends with this answer
+        and prints what it has heard by then.
+
         A failed turn is an answer as well, but for OpenCode that of a model which does not exist.
         """
         prompt = await self._prompt(request)
         message = await self._host.answer(request.path_params["sessionID"], prompt)
+        await self._host.until_sent()
         error = optional_object(message["info"], "error") or {}
         if error.get("name") == MODEL_NOT_FOUND:
             raise AgentError(text(optional_object(error, "data") or {}, "message") or "", status=500)
@@ -106,6 +110,7 @@ class RunCalls:
         named = {key: required(body, key, str) for key in ("providerID", "modelID")} if body else {}
         model = ModelRef(named["providerID"], named["modelID"]) if named else None
         run = await self._host.summarize(request.path_params["sessionID"], model)
+        await self._host.until_sent()
         if run.outcome == "failed":
             reason = optional_object(run.error or {}, "data") or {}
             raise AgentError(f"no model gave a summary: {text(reason, 'message')}", status=502)
