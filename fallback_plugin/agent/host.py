@@ -200,8 +200,14 @@ class AgentHost:
         return hit
 
     async def delete_session(self, session_id: str) -> None:
-        """Delete a session, also a busy one: what runs in it ends first."""
-        await self.session(session_id)
+        """Delete a session, also a busy one: what runs in it ends first.
+
+        Under the old id of a compacted session only the history before the compaction is deleted: clients
+        list it beside the session that goes on, and to delete one of the two must not end the other.
+        """
+        if (await self.session(session_id)).continued_by is not None:
+            await self.sessions.delete_earlier(session_id)
+            return
         async with self.dispatcher.isolation.emptied(session_id):
             gone = await self.sessions.delete(session_id)
         for each in gone:
