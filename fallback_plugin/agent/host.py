@@ -31,6 +31,7 @@ from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
 from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.hooks import CompletedTurn
+from fallback_plugin.agent.turns.model_choice import DEFAULT_AGENT
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
@@ -97,7 +98,12 @@ class AgentHost:
         self._events: Final = PluginEvents(self.plugins)
         hooks = PluginHooks(self.plugins, self._events, self._turn_completed)
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
-        defaults = Defaults(model=lambda: self.models.default, new_id=new_id)
+        defaults = Defaults(
+            model=lambda: self.models.default,
+            knows=self.models.knows,
+            agent=DEFAULT_AGENT,
+            new_id=new_id,
+        )
         self.runs: Final = StoredRuns(store, defaults, before_moving=self._before_moving)
         self.sessions: Final = StoredSessions(store, defaults)
         turns = TurnRunner(
@@ -150,6 +156,11 @@ class AgentHost:
         self.bus.close()
         await self.models.aclose()
         self.health.shut()
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """The names of the agents that a prompt can go to."""
+        return sorted({DEFAULT_AGENT, *self.settings.agents})
 
     async def session(self, session_id: str) -> Session:
         """Look a session up. Raises `AgentError` 404."""

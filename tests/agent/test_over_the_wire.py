@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -161,6 +161,82 @@ async def test_H3_a_client_that_does_not_read_holds_an_answer_up_once(
                 monkeypatch.setattr("fallback_plugin.agent.host.SENT_WITHIN_S", 3600)
                 assert (await http.post(f"/session/{session}/message", json=body)).status_code == 200
                 tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("call", ["message", "prompt_async"])
+async def test_H12_what_would_be_passed_over_is_refused_with_words_and_leaves_nothing(
+    provider: ScriptedProvider, tmp_path: Path, call: str
+) -> None:
+    words = [{"type": "text", "text": "hello"}]
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"parts": [{"type": "text", "text": "  "}]}, "The prompt is empty"),
+        ({"parts": [], "noReply": True}, "the prompt is empty"),
+        ({"parts": words, "format": {"type": "json_schema", "schema": {}}}, "json_schema"),
+        ({"parts": words, "agent": "nobody"}, "Available agents: build"),
+    )
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        for body, said in refused:
+            answer = await http.post(f"/session/{session}/{call}", json=body)
+            assert (answer.status_code, answer.json()["name"]) == (400, "BadRequest")
+            assert said in answer.json()["data"]["message"]
+        for body in (
+            {"agent": "nobody"},
+            {"model": {"providerID": "fake", "id": "nothing"}},
+            {"permission": [{"permission": "bash", "pattern": "*", "action": "allow"}]},
+        ):
+            assert (await http.post("/session", json=body)).status_code == 400
+        assert [each["id"] for each in (await http.get("/session")).json()] == [session]
+        change = {"title": "Mine", "time": {"archived": 1}}
+        assert (await http.patch(f"/session/{session}", json=change)).status_code == 400
+        assert (await http.get(f"/session/{session}")).json()["title"] != "Mine"
+        assert (await http.get(f"/session/{session}/message")).json() == []
+    assert provider.requests("first") == []
+
+
+async def test_H12_an_unknown_model_does_not_stick_to_its_session(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", stream("Yes."))
+    provider.script("second", stream("Yes."))
+    words = {"parts": [{"type": "text", "text": "hello"}]}
+    known, unknown = ({"model": {"providerID": "fake", "modelID": name}} for name in ("second", "nothing"))
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        asked = []
+        for more in (unknown, {}, known, unknown, {}):
+            answer = await http.post(f"/session/{session}/message", json={**words, **more})
+            asked.append(
+                answer.json()["info"]["modelID"] if answer.status_code == 200 else answer.status_code
+            )
+    assert asked == [500, "first", "second", 500, "second"]
+
+
+async def test_H12_a_conflict_says_by_its_tag_whether_the_session_is_busy(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    gate = Gate()
+    provider.script("first", stream("Yes."), stream("Yes.", gate))
+    words = [{"type": "text", "text": "hello"}]
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        asked = {"parts": words, "messageID": "msg_one"}
+        assert (await http.post(f"/session/{session}/message", json=asked)).status_code == 200
+        run = (await http.post(f"/session/{session}/prompt_async", json={"parts": words})).headers["x-run-id"]
+        await anyio.to_thread.run_sync(provider.wait_for, lambda: len(provider.requests("first")) == 2)
+
+        busy = await http.post(f"/session/{session}/revert", json={"messageID": "msg_one"})
+        not_held = await http.post(f"/run/{run}/send")
+
+        gate.open()
+        assert (busy.status_code, not_held.status_code) == (409, 409)
+        assert busy.json() == {
+            "_tag": "SessionBusyError",
+            "sessionID": session,
+            "message": f"an undo: session {session} is busy: stop it, or wait until it is idle",
+        }
+        assert not_held.json()["_tag"] == "ConflictError"
+        assert f"run {run} is not held but" in not_held.json()["message"]
 
 
 async def test_a_mistake_of_ours_is_told_with_a_reference_to_the_log(

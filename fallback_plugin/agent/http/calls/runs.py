@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.dispatch import CancelMode
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.bodies import body_of, optional, required, user_prompt
+from fallback_plugin.agent.http.bodies import agent_name, body_of, optional, required, user_prompt
 from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.journal.shapes import run_info
@@ -164,4 +164,6 @@ class RunCalls:
 
     async def _prompt(self, request: Request) -> UserPrompt:
         key = request.headers.get("idempotency-key")
-        return user_prompt(await body_of(request), idempotency_key=key)
+        body = await body_of(request)
+        agent_name(body, self._host.agents)
+        return user_prompt(body, idempotency_key=key)
