@@ -51,16 +51,16 @@ def test_H3_run_attach_prints_every_quick_answer(
     opencode_binary: Path, server: AgentServer, client: OpenCodeHome
 ) -> None:
     ended = [_asked(opencode_binary, server, client, "quick") for _ in range(QUICK_ANSWERS)]
-    assert [each.answer for each in ended] == [f"Answer {number}." for number in range(QUICK_ANSWERS)]
-    assert {each.status for each in ended} == {0}
+    answers = [f"Answer {number}." for number in range(QUICK_ANSWERS)]
+    assert [(each.status, each.answer) for each in ended] == [(0, answer) for answer in answers], ended
 
 
 def test_H3_run_attach_prints_every_answer_after_a_tool_call(
     opencode_binary: Path, server: AgentServer, client: OpenCodeHome
 ) -> None:
     ended = [_asked(opencode_binary, server, client, "works") for _ in range(TOOL_CALLS)]
-    assert [each.answer for each in ended] == [f"Done {number}." for number in range(TOOL_CALLS)]
-    assert {each.status for each in ended} == {0}
+    answers = [f"Done {number}." for number in range(TOOL_CALLS)]
+    assert [(each.status, each.answer) for each in ended] == [(0, answer) for answer in answers], ended
 
 
 def _asked(binary: Path, server: AgentServer, client: OpenCodeHome, model: str) -> Finished:
