@@ -57,7 +57,10 @@ def _session_id(properties: Json) -> str | None:
 
 def _created(properties: Json, common: _Fields) -> Event:
     info = optional_object(properties, "info") or {}
-    return events.SessionCreated(parent_id=text(info, "parentID"), **common)
+    time = optional_object(info, "time") or {}
+    return events.SessionCreated(
+        parent_id=text(info, "parentID"), created_at=seconds(time, "created"), **common
+    )
 
 
 def _deleted(_: Json, common: _Fields) -> Event:
