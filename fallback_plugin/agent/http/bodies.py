@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from starlette.requests import Request
@@ -76,13 +77,14 @@ def session_model(body: Body) -> ModelRef | None:
 def check_permission_rules(body: Body) -> None:
     """Refuse rules of a session's own that would be passed over: permissions are those of the settings.
 
-    A rule that denies what no tool of this host does is kept anyway; ``opencode run`` sends three of them.
+    A rule that denies what no tool of this host does holds in any case; ``opencode run`` sends three of them.
     """
     for position, rule in enumerate(optional(body, "permission", list) or ()):
         where = f'\n  at ["permission"][{position}]'
         if not isinstance(rule, dict) or not isinstance(permission := rule.get("permission"), str):
             raise BadRequestError(f"Expected a rule with a permission{where}")
-        if rule.get("action") != "deny" or permission == "*" or permission in PermissionSettings.model_fields:
+        concerns_tool = any(fnmatchcase(tool, permission) for tool in PermissionSettings.model_fields)
+        if rule.get("action") != "deny" or concerns_tool:
             raise BadRequestError(
                 "A session has no permission rules of its own here: write them into [permissions] of "
                 f"fallback.toml{where}"

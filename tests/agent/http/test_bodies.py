@@ -136,6 +136,7 @@ def test_H12_rules_that_change_nothing_are_taken(rules: list[Any] | None) -> Non
         {"permission": "bash", "action": "allow", "pattern": "*"},
         {"permission": "bash", "action": "deny", "pattern": "rm *"},
         {"permission": "*", "action": "deny", "pattern": "*"},
+        {"permission": "ba?h", "action": "deny", "pattern": "*"},
         {"permission": "webfetch", "action": "allow", "pattern": "*"},
         {"permission": 1, "action": "deny"},
         "bash",
