@@ -74,6 +74,16 @@ class AgentError(FallbackPluginError):
         self.status = status
 
 
+class SessionBusyError(AgentError):
+    """A session is at work, so that what was asked cannot be done now: stop it, or wait until it is idle."""
+
+    code = "session_busy"
+
+    def __init__(self, message: str, *, session_id: str) -> None:
+        super().__init__(message, status=409)
+        self.session_id = session_id
+
+
 class StoreError(AgentError):
     """The store of the sessions cannot be opened, read or written; the message says what to do."""
 

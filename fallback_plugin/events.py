@@ -115,6 +115,7 @@ class SessionCreated(SessionEvent):
     """A session began; ``parent_id`` names the session whose tool started it."""
 
     parent_id: str | None = None
+    created_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

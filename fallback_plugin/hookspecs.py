@@ -277,7 +277,10 @@ def session_compacted(event: SessionCompacted, host: HostClient) -> None:
 
 @hookspec
 def message_updated(event: MessageUpdated, host: HostClient) -> None:
-    """See a message appear or change; the same state may come several times. Since 0.1."""
+    """See a message appear or change; the same state may come several times. Since 0.1.
+
+    History that the host copies into a fork does not come here, nor to ``message_part_updated``.
+    """
 
 
 @hookspec

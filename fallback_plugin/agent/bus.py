@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+import anyio
+
 from fallback_plugin.agent.records import HostEvent, PassingEvent, StoredEvent
 from fallback_plugin.agent.store import Rows, Store, events, parts
 from fallback_plugin.agent.store.parts import OpenPart
@@ -25,6 +27,7 @@ class Bus:
         self._store: Final = store
         self._capacity: Final = capacity
         self._subscriptions: Final[set[Subscription]] = set()
+        self._lagging: Final[dict[Subscription, int]] = {}
         self._last = store.last_event
         store.listen(self._committed)
 
@@ -42,10 +45,11 @@ class Bus:
         subscription = Subscription(
             self._store,
             after=self._last if after is None else after,
+            published=self._last,
             is_behind=after is not None,
             wanted=wanted,
             capacity=self._capacity,
-            closed=self._subscriptions.discard,
+            closed=self._forget,
         )
         self._subscriptions.add(subscription)
         return subscription
@@ -71,11 +75,35 @@ class Bus:
         subscription.begin_at(sequence, open_parts)
         return answer, subscription
 
+    async def until_taken(self, *, within_s: float) -> None:
+        """Wait until every listener has dealt with the rows that were published up to now.
+
+        A listener that does not do so in time is not waited for again until it has.
+        """
+        waiting = {each: each.offered for each in self._subscriptions if not self._is_lagging(each)}
+        with anyio.move_on_after(within_s):
+            for each, offered in waiting.items():
+                await each.until_taken(offered)
+        for each, offered in waiting.items():
+            if each in self._subscriptions and each.taken < offered:
+                self._lagging[each] = offered
+
     def close(self) -> None:
         """Let every listener go once it has heard what there is."""
         for subscription in self._subscriptions:
             subscription.end()
         self._subscriptions.clear()
+        self._lagging.clear()
+
+    def _forget(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+        self._lagging.pop(subscription, None)
+
+    def _is_lagging(self, subscription: Subscription) -> bool:
+        if subscription.taken < self._lagging.get(subscription, 0):
+            return True
+        self._lagging.pop(subscription, None)
+        return False
 
     def _committed(self, published: Sequence[HostEvent]) -> None:
         for event in published:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -31,10 +31,11 @@ from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
 from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.hooks import CompletedTurn
+from fallback_plugin.agent.turns.model_choice import DEFAULT_AGENT
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, StoreError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.health.closure import Closure
@@ -43,6 +44,9 @@ from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+SENT_WITHIN_S: Final = 1.0
+"""How long the answer of a call waits for clients that do not read their event stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,12 @@ class AgentHost:
         self._events: Final = PluginEvents(self.plugins)
         hooks = PluginHooks(self.plugins, self._events, self._turn_completed)
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
-        defaults = Defaults(model=lambda: self.models.default, new_id=new_id)
+        defaults = Defaults(
+            model=lambda: self.models.default,
+            knows=self.models.knows,
+            agent=DEFAULT_AGENT,
+            new_id=new_id,
+        )
         self.runs: Final = StoredRuns(store, defaults, before_moving=self._before_moving)
         self.sessions: Final = StoredSessions(store, defaults)
         turns = TurnRunner(
@@ -148,6 +157,11 @@ class AgentHost:
         await self.models.aclose()
         self.health.shut()
 
+    @property
+    def agents(self) -> Sequence[str]:
+        """The names of the agents that a prompt can go to."""
+        return sorted({DEFAULT_AGENT, *self.settings.agents})
+
     async def session(self, session_id: str) -> Session:
         """Look a session up. Raises `AgentError` 404."""
         return await self.store.read(lambda rows: sessions.get(rows, session_id))
@@ -170,6 +184,16 @@ class AgentHost:
         await self.dispatcher.wait(accepted.run.id)
         return await self.store.read(lambda rows: _last_message(rows, accepted.run.id))
 
+    async def until_sent(self) -> None:
+        """Wait until every client that listens has been sent what has happened up to now.
+
+        One that does not read holds this up for `SENT_WITHIN_S`, and not again before it has caught up.
+        """
+        # A run's end is followed by its session's idle, whose write may be under way still.
+        with suppress(StoreError):
+            await self.store.settle()
+        await self.bus.until_taken(within_s=SENT_WITHIN_S)
+
     async def summarize(self, session_id: str, model: ModelRef | None) -> Run:
         """Shorten a session's history in its turn; it goes on under another id. Return the run that did."""
         if not await self.history(session_id):
@@ -187,8 +211,14 @@ class AgentHost:
         return hit
 
     async def delete_session(self, session_id: str) -> None:
-        """Delete a session, also a busy one: what runs in it ends first."""
-        await self.session(session_id)
+        """Delete a session, also a busy one: what runs in it ends first.
+
+        Under the old id of a compacted session only the history before the compaction is deleted: clients
+        list it beside the session that goes on, and to delete one of the two must not end the other.
+        """
+        if (await self.session(session_id)).continued_by is not None:
+            await self.sessions.delete_earlier(session_id)
+            return
         async with self.dispatcher.isolation.emptied(session_id):
             gone = await self.sessions.delete(session_id)
         for each in gone:

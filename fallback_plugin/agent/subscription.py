@@ -28,6 +28,7 @@ class Subscription:
         store: Store,
         *,
         after: int,
+        published: int,
         is_behind: bool,
         wanted: Wanted,
         capacity: int,
@@ -43,6 +44,10 @@ class Subscription:
         self._is_behind = is_behind
         self._is_ended = False
         self._last = after
+        self._offered = published
+        self._taken = after
+        self._progress: asyncio.Event | None = None
+        self._is_closed = False
         self._snapshot_at = 0
         self._lengths: dict[str, int] = {}
 
@@ -51,9 +56,29 @@ class Subscription:
         """The sequence of the last row that was told of, or that this listens after."""
         return self._last
 
+    @property
+    def offered(self) -> int:
+        """The sequence of the last row that was published for this listener."""
+        return self._offered
+
+    @property
+    def taken(self) -> int:
+        """The sequence of the last row that the listener has dealt with: it has asked for what follows."""
+        return self._taken
+
+    async def until_taken(self, sequence: int) -> None:
+        """Wait until the listener has dealt with a row and all before it, or is closed."""
+        while self._taken < sequence and not self._is_closed:
+            self._progress = self._progress or asyncio.Event()
+            await self._progress.wait()
+
     def offer(self, event: HostEvent, last: int) -> None:
         """Take an event in; ``last`` is the sequence of the last row that was published before or with it."""
-        if self._is_behind or not self._wanted(event):
+        if not self._wanted(event):
+            return
+        if isinstance(event, StoredEvent):
+            self._offered = event.sequence
+        if self._is_behind:
             return
         if len(self._live) >= self._capacity:
             self._live.clear()
@@ -75,6 +100,8 @@ class Subscription:
     def close(self) -> None:
         """Listen no more."""
         self.end()
+        self._is_closed = True
+        self._wake_waiting()
         self._closed(self)
 
     def __enter__(self) -> Self:
@@ -92,10 +119,13 @@ class Subscription:
     async def __anext__(self) -> HostEvent:
         """Wait for the next event. A caller that gives up waiting misses none.
 
+        To ask for it says that all earlier ones have been dealt with, those of `ready` included.
+
         Raises:
             StoreError: if the log cannot be read.
         """
         while True:
+            self._note_taken()
             if (event := self.ready()) is not None:
                 return event
             if self._is_behind:
@@ -136,6 +166,17 @@ class Subscription:
             return
         self.begin_at(page.through, open_parts)
         self._read.extend(filter(self._wanted, map(_whole, open_parts)))
+
+    def _note_taken(self) -> None:
+        # While rows of the log are handed out, `_last` is the last of them.
+        if not self._read and self._taken < self._last:
+            self._taken = self._last
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
 
     def _ask(self, rows: Rows) -> tuple[EventPage, list[OpenPart]]:
         page = events.after(rows, self._last)

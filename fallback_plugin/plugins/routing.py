@@ -6,6 +6,7 @@ from typing import Final
 
 from fallback_plugin.events import Event, MessagePartDelta, SessionCreated, SessionDeleted, SessionIdle
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
+from fallback_plugin.plugins.copied_history import CopiedHistory
 from fallback_plugin.plugins.registry import Implementation, Registry
 from fallback_plugin.plugins.runner import PluginRunner
 from fallback_plugin.plugins.sampling import Sampler
@@ -26,7 +27,8 @@ class Router:
     A text delta has no narrow hook but for one in a while.
 
     ``session_deleted`` is the last narrow hook about a session: what a host still says about it afterwards
-    goes to ``event`` alone. The latest deletions are remembered for that.
+    goes to ``event`` alone. The latest deletions are remembered for that. So does history that was copied
+    into a fork: nothing happens there.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Router:
         self._activity = tuple(_routes(registry, runners, ("event", SAMPLED_HOOK)))
         self._sampler = Sampler(_EARLIEST_S, clock)
         self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._copied = CopiedHistory()
 
     def routes(self, event: Event) -> tuple[Route, ...]:
         """Return where the host's next event goes."""
@@ -47,6 +50,8 @@ class Router:
         session_id = event.session_id
         if session_id is None:
             return routes
+        if self._copied.is_copy(event):
+            return self._everything
         if isinstance(event, SessionCreated):
             self._deleted.pop(session_id, None)
         elif session_id in self._deleted:

@@ -18,6 +18,9 @@ from fallback_plugin.wire.fields import (
 )
 from fallback_plugin.wire.message import read_message, read_part
 
+COPIED: Final = "copied"
+"""The key by which our own host says that an event shows history copied into a fork, and no activity."""
+
 RUN_STATUSES: Final = frozenset({"busy", "idle", "retry"})
 
 _Fields = dict[str, Any]
@@ -26,7 +29,7 @@ _Fields = dict[str, Any]
 def read_event(raw: Json, *, sequence: int | None = None) -> Event:
     """Read one event. A type or status this package does not know comes back as a bare `Event`.
 
-    So does an error that belongs to no session.
+    So do an error that belongs to no session, and history that was copied.
 
     Raises:
         WireError: if there is no type, or a known type lacks a field it always has.
@@ -36,7 +39,8 @@ def read_event(raw: Json, *, sequence: int | None = None) -> Event:
     common: _Fields = {"type": kind, "sequence": sequence}
     reader = _READERS.get(kind)
     session_id = _session_id(properties)
-    if reader is None or (kind == "session.error" and session_id is None):
+    is_copy = properties.get(COPIED) is True
+    if reader is None or is_copy or (kind == "session.error" and session_id is None):
         return Event(session_id=session_id, **common)
     if session_id is None:
         raise WireError(f"an event of type {kind!r} names no session")
@@ -53,7 +57,10 @@ def _session_id(properties: Json) -> str | None:
 
 def _created(properties: Json, common: _Fields) -> Event:
     info = optional_object(properties, "info") or {}
-    return events.SessionCreated(parent_id=text(info, "parentID"), **common)
+    time = optional_object(info, "time") or {}
+    return events.SessionCreated(
+        parent_id=text(info, "parentID"), created_at=seconds(time, "created"), **common
+    )
 
 
 def _deleted(_: Json, common: _Fields) -> Event:

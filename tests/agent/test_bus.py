@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -98,6 +99,93 @@ async def test_a_closed_bus_lets_its_listeners_go(host: Host, bus: Bus) -> None:
     bus.close()
 
     assert types([event async for event in subscription]) == ["session.created"]
+
+
+async def test_H3_a_listener_has_taken_what_came_before_the_event_it_asks_for(host: Host, bus: Bus) -> None:
+    with bus.subscribe() as subscription:
+        await host.session()
+        async with anyio.create_task_group() as tasks:
+            waiting = anyio.Event()
+
+            async def wait() -> None:
+                await bus.until_taken(within_s=60)
+                waiting.set()
+
+            tasks.start_soon(wait)
+            assert (await anext(subscription)).type == "session.created"
+            await anyio.wait_all_tasks_blocked()
+            assert not waiting.is_set()  # it may be on its way to the client still
+
+            await host.session()
+            await anext(subscription)
+            with anyio.fail_after(5):
+                await waiting.wait()
+
+
+async def test_H3_what_is_published_later_is_not_waited_for(host: Host, bus: Bus) -> None:
+    with bus.subscribe() as subscription:
+        await host.session()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(bus.until_taken, within_s=60))
+            await anyio.wait_all_tasks_blocked()
+            await host.session()
+            for _ in range(2):  # the second is never dealt with
+                await anext(subscription)
+
+
+async def test_H3_who_hears_nothing_new_holds_nothing_up(host: Host, bus: Bus) -> None:
+    await host.session()
+    with bus.subscribe(), bus.subscribe(wanted=lambda event: event.type == "nothing"):
+        bus.publish(PassingEvent(session_id=None, type="tui.toast.show", properties={}))
+        await bus.until_taken(within_s=60)
+
+
+async def test_H3_a_listener_that_leaves_is_waited_for_no_longer(host: Host, bus: Bus) -> None:
+    subscription = bus.subscribe()
+    await host.session()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bus.until_taken, within_s=60))
+        await anyio.wait_all_tasks_blocked()
+        subscription.close()
+
+
+async def test_H3_a_listener_that_lags_is_waited_for_once_until_it_has_caught_up(
+    host: Host, bus: Bus
+) -> None:
+    with bus.subscribe() as slow:
+        await host.session()
+        await bus.until_taken(within_s=0)  # in vain
+        await host.session()
+        await bus.until_taken(within_s=60)  # not waited for
+
+        for _ in range(2):
+            await anext(slow)
+        await host.session()  # the first one has been dealt with: it is waited for again
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(bus.until_taken, within_s=60))
+                await anyio.wait_all_tasks_blocked()
+                assert slow.taken < slow.offered
+                for _ in range(2):
+                    tasks.start_soon(anext, slow)
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+        assert slow.taken == slow.offered
+
+
+async def test_H3_a_listener_that_reads_the_log_has_taken_a_page_when_it_asks_for_what_follows(
+    host: Host, bus: Bus
+) -> None:
+    for _ in range(3):
+        await host.session()
+    with bus.subscribe(after=0) as subscription:
+        for number in range(3):
+            assert subscription.taken == 0, number
+            await anext(subscription)
+        with anyio.move_on_after(0):
+            await anext(subscription)
+        await bus.until_taken(within_s=60)
+        assert subscription.taken == subscription.offered
 
 
 async def test_a_toast_is_heard_by_those_who_are_there(bus: Bus) -> None:

@@ -1,8 +1,11 @@
 """What a client of a served host may do wrong, and what a full disk does, over real connections."""
 
 import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -11,7 +14,7 @@ from fallback_plugin.agent.http.guard import Rules
 from fallback_plugin.errors import StoreError
 from tests.agent.whole_host import new_session, running_host, served, settings_for
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import Gate, stream
+from tests.loopback.reply import Gate, stream, tool_call
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +52,29 @@ OPENCODE: Final = {
 """Calls of OpenCode 1.18.33 that its clients make of us."""
 
 
+@contextmanager
+def listening_client(port: int, path: str) -> Iterator[socket.socket]:
+    """Ask for an event stream on a connection whose bytes the test reads itself."""
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        yield client
+
+
+def read_until(client: socket.socket, word: bytes) -> None:
+    heard = b""
+    while word not in heard:
+        heard += client.recv(1 << 16)
+
+
+def heard_by_now(client: socket.socket) -> bytes:
+    """Return what has arrived at this end, without waiting for more."""
+    heard = bytearray()
+    with suppress(BlockingIOError):
+        while piece := client.recv(1 << 16, socket.MSG_DONTWAIT):
+            heard += piece
+    return bytes(heard)
+
+
 async def test_who_may_not_call_reaches_nothing(provider: ScriptedProvider, tmp_path: Path) -> None:
     rules = Rules(password="open sesame", largest_body=1_000)
     async with (
@@ -78,6 +104,139 @@ async def test_the_description_holds_every_call_and_each_is_there(
             answer = await http.request(method, re.sub(r"{\w+}", "nowhere", path), json={})
             assert "Not Found" not in answer.text, call
             assert answer.status_code < 500, call
+
+
+async def test_H3_the_end_of_an_answer_is_on_every_event_stream_before_the_call_returns(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    body = {"parts": [{"type": "text", "text": "hello"}]}
+    settings = settings_for(provider, permissions={"bash": "allow"})
+    provider.script("first", stream("Yes."), tool_call("bash", {"command": "echo x"}), stream("Done."))
+    async with running_host(tmp_path, settings) as host, served(host, Rules()) as http:
+        port = http.base_url.port
+        assert port is not None
+        with listening_client(port, "/event") as one, listening_client(port, "/global/event") as other:
+            await anyio.to_thread.run_sync(read_until, one, b"connected")
+            await anyio.to_thread.run_sync(read_until, other, b"connected")
+            for number in range(20):
+                session = await new_session(host)
+                answer = await http.post(f"/session/{session}/message", json=body)
+                assert answer.status_code == 200
+                for client in (one, other):
+                    heard = heard_by_now(client)
+                    assert (
+                        heard.count(f'"type":"session.idle","properties":{{"sessionID":"{session}"'.encode())
+                        == 1
+                    ), number
+                    assert answer.json()["info"]["id"].encode() in heard
+
+
+async def test_H3_a_client_that_does_not_read_holds_an_answer_up_once(
+    provider: ScriptedProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"parts": [{"type": "text", "text": "hello"}]}
+    provider.script("first", stream("Yes."))
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        port = http.base_url.port
+        assert port is not None
+        with listening_client(port, "/event") as slow, listening_client(port, "/event") as quick:
+            await anyio.to_thread.run_sync(read_until, quick, b"connected")
+            await anyio.to_thread.run_sync(read_until, slow, b"connected")
+            session = await new_session(host)
+
+            async def read_on() -> None:
+                while True:
+                    await anyio.wait_readable(quick)
+                    quick.recv(1 << 20)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read_on)
+                for _ in range(200):  # more than the buffers of a connection hold
+                    host.toast({"message": "x" * 100_000, "variant": "info"})
+                    await anyio.lowlevel.checkpoint()
+                await anyio.wait_all_tasks_blocked()
+                monkeypatch.setattr("fallback_plugin.agent.host.SENT_WITHIN_S", 0.05)
+                assert (await http.post(f"/session/{session}/message", json=body)).status_code == 200
+                assert len(host.bus._lagging) == 1
+                monkeypatch.setattr("fallback_plugin.agent.host.SENT_WITHIN_S", 3600)
+                assert (await http.post(f"/session/{session}/message", json=body)).status_code == 200
+                tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("call", ["message", "prompt_async"])
+async def test_H12_what_would_be_passed_over_is_refused_with_words_and_leaves_nothing(
+    provider: ScriptedProvider, tmp_path: Path, call: str
+) -> None:
+    words = [{"type": "text", "text": "hello"}]
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"parts": [{"type": "text", "text": "  "}]}, "The prompt is empty"),
+        ({"parts": [], "noReply": True}, "the prompt is empty"),
+        ({"parts": words, "format": {"type": "json_schema", "schema": {}}}, "json_schema"),
+        ({"parts": words, "agent": "nobody"}, "Available agents: build"),
+    )
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        for body, said in refused:
+            answer = await http.post(f"/session/{session}/{call}", json=body)
+            assert (answer.status_code, answer.json()["name"]) == (400, "BadRequest")
+            assert said in answer.json()["data"]["message"]
+        for body in (
+            {"agent": "nobody"},
+            {"model": {"providerID": "fake", "id": "nothing"}},
+            {"permission": [{"permission": "bash", "pattern": "*", "action": "allow"}]},
+        ):
+            assert (await http.post("/session", json=body)).status_code == 400
+        assert [each["id"] for each in (await http.get("/session")).json()] == [session]
+        change = {"title": "Mine", "time": {"archived": 1}}
+        assert (await http.patch(f"/session/{session}", json=change)).status_code == 400
+        assert (await http.get(f"/session/{session}")).json()["title"] != "Mine"
+        assert (await http.get(f"/session/{session}/message")).json() == []
+    assert provider.requests("first") == []
+
+
+async def test_H12_an_unknown_model_does_not_stick_to_its_session(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", stream("Yes."))
+    provider.script("second", stream("Yes."))
+    words = {"parts": [{"type": "text", "text": "hello"}]}
+    known, unknown = ({"model": {"providerID": "fake", "modelID": name}} for name in ("second", "nothing"))
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        asked = []
+        for more in (unknown, {}, known, unknown, {}):
+            answer = await http.post(f"/session/{session}/message", json={**words, **more})
+            asked.append(
+                answer.json()["info"]["modelID"] if answer.status_code == 200 else answer.status_code
+            )
+    assert asked == [500, "first", "second", 500, "second"]
+
+
+async def test_H12_a_conflict_says_by_its_tag_whether_the_session_is_busy(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    gate = Gate()
+    provider.script("first", stream("Yes."), stream("Yes.", gate))
+    words = [{"type": "text", "text": "hello"}]
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        asked = {"parts": words, "messageID": "msg_one"}
+        assert (await http.post(f"/session/{session}/message", json=asked)).status_code == 200
+        run = (await http.post(f"/session/{session}/prompt_async", json={"parts": words})).headers["x-run-id"]
+        await anyio.to_thread.run_sync(provider.wait_for, lambda: len(provider.requests("first")) == 2)
+
+        busy = await http.post(f"/session/{session}/revert", json={"messageID": "msg_one"})
+        not_held = await http.post(f"/run/{run}/send")
+
+        gate.open()
+        assert (busy.status_code, not_held.status_code) == (409, 409)
+        assert busy.json() == {
+            "_tag": "SessionBusyError",
+            "sessionID": session,
+            "message": f"an undo: session {session} is busy: stop it, or wait until it is idle",
+        }
+        assert not_held.json()["_tag"] == "ConflictError"
+        assert f"run {run} is not held but" in not_held.json()["message"]
 
 
 async def test_a_mistake_of_ours_is_told_with_a_reference_to_the_log(

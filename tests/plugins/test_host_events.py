@@ -11,10 +11,15 @@ from fallback_plugin import HostClient, hookimpl
 from fallback_plugin.events import (
     Event,
     MessagePartDelta,
+    MessagePartUpdated,
+    MessageUpdated,
+    Part,
     SessionCreated,
     SessionDeleted,
     SessionIdle,
+    UserMessage,
 )
+from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.plugins import Limits, PluginHost
 from tests.plugins.fake_calls import host_of, idle, publish, running
 
@@ -268,6 +273,45 @@ async def test_a_deleted_session_reaches_no_narrow_hook_any_more() -> None:
         "session.created",
         "session.idle",
         "hook idle",
+    ]
+
+
+async def test_H4_what_a_fork_copies_reaches_no_narrow_hook() -> None:
+    log: list[str] = []
+
+    class Plugin:
+        @hookimpl
+        def event(self, event: Event) -> None:
+            log.append(event.type)
+
+        @hookimpl
+        def message_updated(self, event: MessageUpdated) -> None:
+            log.append(f"hook {event.message.id}")
+
+        @hookimpl
+        def message_part_updated(self, event: MessagePartUpdated) -> None:
+            log.append(f"hook {event.part.id}")
+
+    def told(message_id: str, created_at: float) -> tuple[Event, Event]:
+        message = UserMessage(id=message_id, session_id="s", model=ModelRef("p", "m"), created_at=created_at)
+        part = Part(id=f"part of {message_id}", message_id=message_id, session_id="s", type="text")
+        return (
+            MessageUpdated(type="message.updated", session_id="s", message=message),
+            MessagePartUpdated(type="message.part.updated", session_id="s", part=part),
+        )
+
+    created = SessionCreated(type="session.created", session_id="s", created_at=10)
+    async with running(host_of(Plugin())) as host:
+        publish(host, created, *told("copied", 9), *told("own", 11))
+
+    assert log == [
+        "session.created",
+        "message.updated",
+        "message.part.updated",
+        "message.updated",
+        "hook own",
+        "message.part.updated",
+        "hook part of own",
     ]
 
 

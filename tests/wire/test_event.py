@@ -262,3 +262,10 @@ def test_a_field_of_another_type_is_refused(value: object) -> None:
 def test_a_status_without_a_kind_is_refused() -> None:
     with pytest.raises(WireError, match="type"):
         status(attempt=1)
+
+
+@pytest.mark.parametrize("kind", ["message.updated", "message.part.updated"])
+def test_H4_history_that_was_copied_is_no_event_of_a_message(kind: str) -> None:
+    copied = read_event({"type": kind, "properties": {**KNOWN[kind], "copied": True}}, sequence=7)
+    assert copied == Event(type=kind, session_id=SES, sequence=7)
+    assert type(read_event({"type": kind, "properties": KNOWN[kind]})) is not Event

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.active_entry import ActiveEntry
 from fallback_plugin.agent.records import Run
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, SessionBusyError
 
 CancelMode: TypeAlias = Literal["all", "current", "queue"]
 """``all`` covers what is active, accepted or queued; ``current`` only the run that is or would be next to be
@@ -153,8 +153,9 @@ class Lane:
             AgentError: with status 409 if the lane is busy.
         """
         if self.deletions or not self.is_idle:
-            raise AgentError(
-                f"{purpose}: session {self.ids[-1]} is busy: stop it, or wait until it is idle", status=409
+            raise SessionBusyError(
+                f"{purpose}: session {self.ids[-1]} is busy: stop it, or wait until it is idle",
+                session_id=self.ids[-1],
             )
         self.active = ActiveEntry(None)
         return self.active

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.lane import Lane
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import SessionBusyError
 
 IdsOf: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 """Returns every id that a session has had, the newest last."""
@@ -78,8 +78,8 @@ class LaneTable:
             AgentError: with status 409 if that id has another lane.
         """
         if self._lanes.get(session_id, lane) is not lane:
-            raise AgentError(
-                f"session {session_id} cannot continue another: it is at work itself", status=409
+            raise SessionBusyError(
+                f"session {session_id} cannot continue another: it is at work itself", session_id=session_id
             )
         if session_id not in lane.ids:
             lane.ids.append(session_id)

@@ -1,7 +1,8 @@
 """Request bodies. A key that is not known is passed over, as OpenCode 1.18.33 does."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.records import UserPrompt
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings.host_tables import PermissionSettings
 
 Body: TypeAlias = Mapping[str, Any]
 
@@ -43,6 +45,8 @@ def user_prompt(body: Body, *, idempotency_key: str | None = None) -> UserPrompt
     parts = required(body, "parts", list)
     for position, part in enumerate(parts):
         _check_part(part, position)
+    if parts and not any(map(_says_something, parts)):
+        raise BadRequestError('The prompt is empty: give it words or a file\n  at ["parts"]')
     variant = optional(body, "variant", str)
     delivery = optional(body, "delivery", str) or "queue"
     if delivery not in ("queue", "steer"):
@@ -57,7 +61,7 @@ def user_prompt(body: Body, *, idempotency_key: str | None = None) -> UserPrompt
         agent=optional(body, "agent", str),
         system=optional(body, "system", str),
         tools=_tools(body),
-        format=optional(body, "format", dict),
+        format=_format(body),
         no_reply=optional(body, "noReply", bool) or False,
         delivery="steer" if delivery == "steer" else "queue",
         client_key=idempotency_key or (message_id if parts else None),
@@ -68,6 +72,40 @@ def session_model(body: Body) -> ModelRef | None:
     """Read the model of a new session, whose key is ``id`` there."""
     model = optional(body, "model", dict) or {}
     return _model(body, "id", optional(model, "variant", str))
+
+
+def check_permission_rules(body: Body) -> None:
+    """Refuse rules of a session's own that would be passed over: permissions are those of the settings.
+
+    A rule that denies what no tool of this host does holds in any case; ``opencode run`` sends three of them.
+    """
+    for position, rule in enumerate(optional(body, "permission", list) or ()):
+        where = f'\n  at ["permission"][{position}]'
+        if not isinstance(rule, dict) or not isinstance(permission := rule.get("permission"), str):
+            raise BadRequestError(f"Expected a rule with a permission{where}")
+        concerns_tool = any(fnmatchcase(tool, permission) for tool in PermissionSettings.model_fields)
+        if rule.get("action") != "deny" or concerns_tool:
+            raise BadRequestError(
+                "A session has no permission rules of its own here: write them into [permissions] of "
+                f"fallback.toml{where}"
+            )
+
+
+def agent_name(body: Body, known: Collection[str]) -> str | None:
+    """Read the name of an agent, which has to be one of those that there are."""
+    found: str | None = optional(body, "agent", str)
+    if found is not None and found not in known:
+        names = ", ".join(known)
+        raise BadRequestError(f'Agent not found: "{found[:60]}". Available agents: {names}\n  at ["agent"]')
+    return found
+
+
+def check_not_archived(body: Body) -> None:
+    """Refuse to archive a session, which would be passed over."""
+    if (optional(body, "time", dict) or {}).get("archived") is not None:
+        raise BadRequestError(
+            'Sessions cannot be archived here: keep or delete it\n  at ["time"]["archived"]'
+        )
 
 
 def required(body: Body, key: str, kind: type) -> Any:  # noqa: ANN401 -- of the given type
@@ -95,6 +133,20 @@ _NAMES: Final[Mapping[type, str]] = {
     list: "array",
     dict: "object",
 }
+
+
+def _says_something(part: Body) -> bool:
+    return part["type"] == "file" or (part["type"] == "text" and bool(part["text"].strip()))
+
+
+def _format(body: Body) -> Body | None:
+    found: Body | None = optional(body, "format", dict)
+    if found is not None and (kind := found.get("type")) != "text":
+        raise BadRequestError(
+            f"The format {json.dumps(kind)[:40]} is not supported, only text: describe the form in the prompt"
+            '\n  at ["format"]["type"]'
+        )
+    return found
 
 
 def _message_id(body: Body) -> str | None:

@@ -1,16 +1,20 @@
 """Server-sent events to one client, for as long as it listens."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 from starlette.responses import Response
 
 from fallback_plugin.agent.http.guard import Message, Receive, Send
+from fallback_plugin.agent.http.patience import DRAIN
 
 HEARTBEAT_S: Final = 10.0
 """As OpenCode's: a stream that is silent for much longer is dead."""
+
+Drain: TypeAlias = Callable[[], Awaitable[None]]
 
 _HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
@@ -23,8 +27,9 @@ class EventStream(Response):
     """An ASGI response that sends frames as they come, and a heartbeat every so often.
 
     ``frames`` yields whole frames (``data: …`` and an empty line), several in one piece where they wait, and
-    lets others have their turn between two pieces: to send returns at once when nobody listens any more. The
-    response ends when ``frames`` does or when the client goes.
+    lets others have their turn between two pieces: to send returns at once when nobody listens any more. It
+    is asked for the next piece when the last one is on the socket. The response ends when ``frames`` does or
+    when the client goes.
     """
 
     def __init__(
@@ -37,7 +42,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Send until there is no more to send, or nobody to send it to."""
-        del scope
+        drain: Drain = scope.get("state", {}).get(DRAIN, checkpoint)
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         async with anyio.create_task_group() as beside:
 
@@ -56,6 +61,7 @@ class EventStream(Response):
             async with aclosing(self._frames) as pieces:
                 async for frames in pieces:
                     await send(_piece(frames))
+                    await drain()
             await send(_piece(b"", more=False))
             beside.cancel_scope.cancel()
 

@@ -12,6 +12,9 @@ HEAD_WITHIN_S: Final = 10.0
 TAKEN_WITHIN_S: Final = 20.0
 """How long a client may leave what it was sent unread, once all buffers are full."""
 
+DRAIN: Final = "drain"
+"""The key in a request's ``state`` of a function that waits until all that was sent is on the socket."""
+
 
 class PatientProtocol(H11Protocol):
     """uvicorn's HTTP, which waits as long as it takes, with limits."""
@@ -24,6 +27,9 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head."""
         super().connection_made(transport)
+        # Writing is paused for as long as anything waits for the socket, so that `drain` waits for all of it.
+        transport.set_write_buffer_limits(high=0)
+        self.app_state = {**self.app_state, DRAIN: self.flow.drain}
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from fallback_plugin.agent.identifiers import new_id
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, SessionBusyError
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +33,11 @@ def refused(request: Request, error: AgentError) -> JSONResponse:
     data: dict[str, Any] = {"message": str(error)}
     if isinstance(error, BadRequestError):
         data["kind"] = error.kind
+    if isinstance(error, SessionBusyError):
+        busy = {"_tag": "SessionBusyError", "sessionID": error.session_id, "message": str(error)}
+        return JSONResponse(busy, status_code=error.status)
     if error.status == HTTPStatus.CONFLICT:
-        body = {"_tag": "SessionBusyError", "message": str(error), **request.path_params}
-        return JSONResponse(body, status_code=error.status)
+        return JSONResponse({"_tag": "ConflictError", "message": str(error)}, status_code=error.status)
     name = _NAMES.get(HTTPStatus(error.status), "UnknownError")
     return JSONResponse({"name": name, "data": data}, status_code=error.status)
 

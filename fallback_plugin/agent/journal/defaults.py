@@ -11,13 +11,19 @@ def _no_model() -> None:
     return None
 
 
+def _any_model(_: ModelRef) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """The model and the agent of a first prompt, and where new names come from.
 
-    ``model`` is asked at each acceptance, so that changed settings count.
+    ``model`` is asked at each acceptance, so that changed settings count. ``knows`` tells which models there
+    are; a prompt's becomes its session's only if it is one of them.
     """
 
     model: Callable[[], ModelRef | None] = _no_model
+    knows: Callable[[ModelRef], bool] = _any_model
     agent: str = "build"
     new_id: NewId = new_id

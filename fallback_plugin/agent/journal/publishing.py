@@ -7,6 +7,7 @@ from fallback_plugin.agent.store import Transaction
 from fallback_plugin.agent.store.cursors import cursor
 from fallback_plugin.agent.store.events import TERMINAL
 from fallback_plugin.agent.store.messages import MessageRow
+from fallback_plugin.wire.event import COPIED
 
 
 def session_created(tx: Transaction, session: Session) -> None:
@@ -24,11 +25,11 @@ def session_deleted(tx: Transaction, session: Session) -> None:
     _session(tx, "session.deleted", session)
 
 
-def message_updated(tx: Transaction, message: MessageRow) -> None:
+def message_updated(tx: Transaction, message: MessageRow, *, is_copy: bool = False) -> None:
     """Tell of a new or changed message.
 
-    ``position`` and ``cursor`` are our own: with them a client knows whether the message belongs into the
-    slice of the session that it holds.
+    ``position``, ``cursor`` and ``copied`` are our own. With the first two a client knows whether the message
+    belongs into the slice of the session that it holds; the third says that nobody has just written it.
     """
     session_id = str(message.info["sessionID"])
     properties = {
@@ -36,6 +37,7 @@ def message_updated(tx: Transaction, message: MessageRow) -> None:
         "info": message.info,
         "position": message.position,
         "cursor": cursor(session_id, message.position),
+        **({COPIED: True} if is_copy else {}),
     }
     tx.emit("message.updated", properties, session_id=session_id, run_id=message.run_id)
 
@@ -46,10 +48,12 @@ def message_removed(tx: Transaction, session_id: str, message_id: str, run_id: s
     tx.emit("message.removed", properties, session_id=session_id, run_id=run_id)
 
 
-def part_updated(tx: Transaction, part: Json, run_id: str | None = None) -> None:
-    """Tell of a new or changed part."""
+def part_updated(tx: Transaction, part: Json, run_id: str | None = None, *, is_copy: bool = False) -> None:
+    """Tell of a new or changed part; for ``copied`` see `message_updated`."""
     session_id = part["sessionID"]
     properties = {"sessionID": session_id, "part": part, "time": milliseconds(tx.now)}
+    if is_copy:
+        properties[COPIED] = True
     tx.emit("message.part.updated", properties, session_id=session_id, run_id=run_id)
 
 

@@ -58,19 +58,22 @@ class StoredSessions:
         return await self._store.write(work)
 
     async def rename(self, session_id: str, title: str, *, by: TitledBy = "person") -> Session:
-        """Give a session a title and return it. A model's comes to nothing once a person gave one.
+        """Give a session a title, under all its ids, and return it. A model's never replaces a person's.
 
         Only a person's counts as a change of the session; a model's leaves its place in the list.
         """
 
         def work(tx: Transaction) -> Session:
-            session = sessions.get(tx.rows, session_id)
-            if by != "person" and session.titled_by == "person":
-                return session
-            updated_at = tx.now if by == "person" else session.updated_at
-            session = sessions.put(tx.rows, session, title=title, titled_by=by, updated_at=updated_at)
-            publishing.session_updated(tx, session)
-            return session
+            current = sessions.latest(tx.rows, session_id)
+            if by != "person" and current.titled_by == "person":
+                return sessions.get(tx.rows, session_id)
+            for each in sessions.ids_of(tx.rows, session_id):
+                session = sessions.get(tx.rows, each)
+                is_change = by == "person" and each == current.id
+                updated_at = tx.now if is_change else session.updated_at
+                session = sessions.put(tx.rows, session, title=title, titled_by=by, updated_at=updated_at)
+                publishing.session_updated(tx, session)
+            return sessions.get(tx.rows, session_id)
 
         return await self._store.write(work)
 
@@ -80,6 +83,17 @@ class StoredSessions:
         Returns the ids of all that are gone.
         """
         return await self._store.write(lambda tx: _delete(tx, sessions.latest(tx.rows, session_id)))
+
+    async def delete_earlier(self, session_id: str) -> list[str]:
+        """Delete what a compacted session was before: the history under an old id and all still older ones.
+
+        The session goes on under its present id; the children of the old ones become its own. Returns the
+        ids of all that are gone.
+
+        Raises:
+            AgentError: 404 without such a session, 409 if the id is the present one.
+        """
+        return await self._store.write(lambda tx: _delete_earlier(tx, session_id))
 
     async def fork(self, session_id: str, message_id: str | None = None) -> Session:
         """Begin a session with a copy of what stands before a message, or of everything."""
@@ -180,6 +194,19 @@ def _delete(tx: Transaction, session: Session) -> list[str]:
     if session.continues and (earlier := sessions.find(tx.rows, session.continues)) is not None:
         gone += _delete(tx, earlier)
     return gone
+
+
+def _delete_earlier(tx: Transaction, session_id: str) -> list[str]:
+    session = sessions.get(tx.rows, session_id)
+    if session.continued_by is None:
+        raise AgentError(f"session {session_id} is no earlier history of another one", status=409)
+    ids = sessions.ids_of(tx.rows, session_id)
+    for old_id in ids[: ids.index(session_id) + 1]:
+        for child in sessions.children(tx.rows, old_id):
+            publishing.session_updated(tx, sessions.put(tx.rows, child, parent_id=ids[-1]))
+    following = sessions.get(tx.rows, session.continued_by)
+    publishing.session_updated(tx, sessions.put(tx.rows, following, continues=None))
+    return _delete(tx, session)
 
 
 _UNENDED: Final[frozenset[RunState]] = runs.WAITING | {"active"}

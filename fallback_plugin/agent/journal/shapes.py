@@ -29,7 +29,13 @@ def milliseconds(seconds: float) -> int:
 
 
 def session_info(session: Session) -> dict[str, Any]:
-    """Return a session as OpenCode shows it; ``continues`` and ``continuedBy`` are our own."""
+    """Return a session as OpenCode shows it; ``continues`` and ``continuedBy`` are our own.
+
+    One that another continues is shown as archived, so that OpenCode's clients list the two once.
+    """
+    time = {"created": milliseconds(session.created_at), "updated": milliseconds(session.updated_at)}
+    if session.continued_by:
+        time["archived"] = time["updated"]
     info = {
         "id": session.id,
         "slug": session.id.removeprefix("ses_"),
@@ -44,7 +50,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "revert": {"messageID": session.reverted_to} if session.reverted_to else None,
         "continues": session.continues,
         "continuedBy": session.continued_by,
-        "time": {"created": milliseconds(session.created_at), "updated": milliseconds(session.updated_at)},
+        "time": time,
     }
     return {name: value for name, value in info.items() if value is not None}
 

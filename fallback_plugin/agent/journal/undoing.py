@@ -7,7 +7,7 @@ from fallback_plugin.agent.journal.delivering import drop_reverted, remove
 from fallback_plugin.agent.journal.shapes import plain_text
 from fallback_plugin.agent.records import Session
 from fallback_plugin.agent.store import Transaction, messages, parts, runs, sessions
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, SessionBusyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +46,5 @@ def unbusy(tx: Transaction, session_id: str, revision: int | None) -> Session:
             status=409,
         )
     if runs.active(tx.rows, session_id) is not None:
-        raise AgentError(f"Session is busy: {session_id}", status=409)
+        raise SessionBusyError(f"Session is busy: {session_id}", session_id=session_id)
     return session

@@ -69,6 +69,11 @@ class Providers:
         """The model of a session's first prompt, if that names none."""
         return self._default or next(iter(self.models), None)
 
+    def knows(self, model: ModelRef) -> bool:
+        """Tell whether a model is one of those that may be asked."""
+        provider = self._settings.get(model.provider)
+        return provider is not None and model.model in provider.models and provider.base_url is not None
+
     def facts(self, model: ModelRef) -> ModelFacts:
         """Return what is known of a model."""
         return self.catalog.facts(model)
@@ -128,7 +133,7 @@ class Providers:
 
     async def _way(self, model: ModelRef) -> _Way:
         provider = self._settings.get(model.provider)
-        if provider is None or model.model not in provider.models or provider.base_url is None:
+        if provider is None or provider.base_url is None or not self.knows(model):
             message = f"Model not found: {model}. Name it in [providers.{model.provider}] models"
             raise ModelFailedError(HostError(name=MODEL_NOT_FOUND, message=message), "refused")
         key = self._key(provider)

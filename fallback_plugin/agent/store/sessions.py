@@ -111,15 +111,17 @@ def put(rows: Rows, session: Session, **changes: Any) -> Session:  # noqa: ANN40
     """Write a session's changed fields down and return it as it is then."""
     session = dataclasses.replace(session, **changes)
     rows.execute(
-        "UPDATE session SET title = ?, titled_by = ?, updated = ?, revision = ?, agent = ?, model = ?, "
-        "continued_by = ?, reverted_to = ? WHERE id = ?",
+        "UPDATE session SET title = ?, titled_by = ?, updated = ?, revision = ?, parent = ?, agent = ?, "
+        "model = ?, continues = ?, continued_by = ?, reverted_to = ? WHERE id = ?",
         (
             session.title,
             session.titled_by,
             session.updated_at,
             session.revision,
+            session.parent_id,
             session.agent,
             written_model(session.model),
+            session.continues,
             session.continued_by,
             session.reverted_to,
             session.id,

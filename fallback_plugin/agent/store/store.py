@@ -22,6 +22,11 @@ from fallback_plugin.errors import StoreError
 
 READERS: Final = 2
 
+
+def _nothing(_: Transaction) -> None:
+    """Do nothing, in its turn."""
+
+
 T = TypeVar("T")
 
 
@@ -100,6 +105,14 @@ class Store:
             StoreError: if the disk refuses, or the store is closed.
         """
         return await self.submit(work, durable=durable)
+
+    async def settle(self) -> None:
+        """Wait until every job that was queued before is committed and published.
+
+        Raises:
+            StoreError: if the disk refuses, or the store is closed.
+        """
+        await self.submit(_nothing, durable=False)
 
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> "asyncio.Future[T]":
         """Queue a job as `write` does, without waiting for it; what `write` raises is the future's."""

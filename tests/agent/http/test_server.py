@@ -1,5 +1,6 @@
 """A real uvicorn on loopback."""
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -101,6 +102,52 @@ async def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPat
     async with running(EventStream(flood(), b"")) as listener, await connected(listener) as stream:
         await stream.send(b"GET /event HTTP/1.1\r\nhost: localhost\r\n\r\n")
         await gone.wait()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_H2_accepted_sockets_send_at_once(host: str) -> None:
+    accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            its_socket = transport.get_extra_info("socket")
+            accepted.set_result(its_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            transport.close()
+
+    try:
+        listener = listening(host, 0)
+    except AgentError:
+        pytest.skip(f"this machine has no {host}")
+    server = await asyncio.get_running_loop().create_server(Protocol, sock=listener)
+    async with server, await anyio.connect_tcp(host, listener.getsockname()[1]):
+        assert await accepted == 1
+
+
+async def test_H3_a_stream_is_asked_for_more_when_all_of_it_is_on_the_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    transports: list[asyncio.Transport] = []
+    connection_made = PatientProtocol.connection_made
+
+    def record(protocol: PatientProtocol, transport: asyncio.Transport) -> None:
+        transports.append(transport)
+        connection_made(protocol, transport)
+
+    monkeypatch.setattr(PatientProtocol, "connection_made", record)
+    unsent: list[int] = []
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        for _ in range(200):
+            yield b"data: " + b"x" * 50_000 + b"\n\n"
+            unsent.append(transports[0].get_write_buffer_size())
+            await anyio.lowlevel.checkpoint()
+
+    async with running(EventStream(pieces(), b"")) as listener, await connected(listener) as stream:
+        await stream.send(b"GET /event HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        while len(unsent) < 200:
+            await stream.receive(1 << 20)
+            await anyio.wait_all_tasks_blocked()  # the socket is full, but for the end
+    assert set(unsent) == {0}
 
 
 async def test_a_stream_ends_when_its_client_goes() -> None:

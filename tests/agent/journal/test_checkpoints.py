@@ -14,7 +14,7 @@ import pytest
 
 from fallback_plugin.agent.records import Run
 from fallback_plugin.agent.store import messages, runs, sessions
-from fallback_plugin.errors import AgentError, FencedError, StoreError
+from fallback_plugin.errors import FencedError, SessionBusyError, StoreError
 from tests.agent.persisted import (
     Host,
     Restarts,
@@ -164,7 +164,7 @@ async def test_b18_b20_whatever_comes_during_a_checkpoint_is_before_or_after_it(
     )
 
     assert [type(outcome) for outcome in outcomes if isinstance(outcome, Exception)] == [
-        AgentError,
+        SessionBusyError,
         FencedError,
     ]
     assert await host.history(session.id) == ()

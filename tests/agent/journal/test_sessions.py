@@ -152,6 +152,31 @@ async def test_a_fork_holds_what_stood_before_a_message(host: Host) -> None:
     assert len(await host.history(session.id)) == 4
 
 
+@pytest.mark.parametrize("before", [None, "second", "third"])
+async def test_H4_all_that_is_copied_into_a_fork_is_told_of_and_marked(
+    host: Host, before: str | None
+) -> None:
+    session = await host.session()
+    asked = {text: await host.answered(session.id, text, "an answer") for text in ("one", "second", "third")}
+    assert all(
+        "copied" not in told for told in host.told("message.updated") + host.told("message.part.updated")
+    )
+    position = len(host.published)
+
+    fork = await host.sessions.fork(session.id, asked[before].message_id if before else None)
+
+    told = [event for event in host.published[position:] if event.type.startswith("message.")]
+    assert all(event.session_id == fork.id and event.properties["copied"] is True for event in told)
+    assert [event.properties["info"]["id"] for event in told if event.type == "message.updated"] == [
+        item["info"]["id"] for item in await host.history(fork.id)
+    ]
+    position = len(host.published)
+    await host.answered(fork.id, "and on", "an answer")
+    own = [event for event in host.published[position:] if event.type.startswith("message.")]
+    assert own
+    assert all("copied" not in event.properties for event in own)
+
+
 async def test_a_fork_of_a_running_turn_has_an_end(host: Host) -> None:
     session = await host.session()
     run, turn = await host.turn(session.id)

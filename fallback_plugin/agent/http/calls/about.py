@@ -66,7 +66,7 @@ class AboutCalls:
         """Answer ``GET /config``."""
         del request
         model = self._host.models.default
-        agents = {name: {"name": name} for name in self._agent_names()}
+        agents = {name: {"name": name} for name in self._host.agents}
         return JSONResponse({"agent": agents} | ({"model": str(model)} if model else {}))
 
     async def providers(self, request: Request) -> Response:
@@ -92,9 +92,7 @@ class AboutCalls:
     async def agents(self, request: Request) -> Response:
         """Answer ``GET /agent``."""
         del request
-        return JSONResponse(
-            [{"name": name, "mode": "primary", "native": True} for name in self._agent_names()]
-        )
+        return JSONResponse([{"name": name, "mode": "primary", "native": True} for name in self._host.agents])
 
     async def toast(self, request: Request) -> Response:
         """Answer ``POST /tui/show-toast``."""
@@ -108,9 +106,6 @@ class AboutCalls:
             raise BadRequestError('Expected "tui.toast.show"\n  at ["type"]')
         self._host.toast(_toast(required(body, "properties", dict)))
         return JSONResponse(content=True)
-
-    def _agent_names(self) -> list[str]:
-        return sorted({"build", *self._host.settings.agents})
 
 
 def _model(provider: str, name: str, facts: ModelFacts) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.dispatch import CancelMode
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.bodies import body_of, optional, required, user_prompt
+from fallback_plugin.agent.http.bodies import agent_name, body_of, optional, required, user_prompt
 from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.journal.shapes import run_info
@@ -91,10 +91,14 @@ class RunCalls:
     async def answer(self, request: Request) -> Response:
         """Answer ``POST /session/{sessionID}/message``; the run goes on if the client does not wait.
 
+        The end of the turn is on the event streams first: ``opencode run --attach`` ends with this answer
+        and prints what it has heard by then.
+
         A failed turn is an answer as well, but for OpenCode that of a model which does not exist.
         """
         prompt = await self._prompt(request)
         message = await self._host.answer(request.path_params["sessionID"], prompt)
+        await self._host.until_sent()
         error = optional_object(message["info"], "error") or {}
         if error.get("name") == MODEL_NOT_FOUND:
             raise AgentError(text(optional_object(error, "data") or {}, "message") or "", status=500)
@@ -106,6 +110,7 @@ class RunCalls:
         named = {key: required(body, key, str) for key in ("providerID", "modelID")} if body else {}
         model = ModelRef(named["providerID"], named["modelID"]) if named else None
         run = await self._host.summarize(request.path_params["sessionID"], model)
+        await self._host.until_sent()
         if run.outcome == "failed":
             reason = optional_object(run.error or {}, "data") or {}
             raise AgentError(f"no model gave a summary: {text(reason, 'message')}", status=502)
@@ -159,4 +164,6 @@ class RunCalls:
 
     async def _prompt(self, request: Request) -> UserPrompt:
         key = request.headers.get("idempotency-key")
-        return user_prompt(await body_of(request), idempotency_key=key)
+        body = await body_of(request)
+        agent_name(body, self._host.agents)
+        return user_prompt(body, idempotency_key=key)

@@ -7,9 +7,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fallback_plugin.agent.host import AgentHost
-from fallback_plugin.agent.http.bodies import body_of, optional, required, session_model
+from fallback_plugin.agent.http.bodies import (
+    agent_name,
+    body_of,
+    check_not_archived,
+    check_permission_rules,
+    optional,
+    required,
+    session_model,
+)
 from fallback_plugin.agent.http.calls.call import Call
 from fallback_plugin.agent.http.queries import flag, whole_number
+from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.journal.shapes import session_info
 from fallback_plugin.agent.records import Session
 from fallback_plugin.agent.store import sessions
@@ -86,12 +95,16 @@ class SessionCalls:
     async def create(self, request: Request) -> Response:
         """Answer ``POST /session``; ``previousID`` names the session that a person leaves for this one."""
         body = await body_of(request)
+        check_permission_rules(body)
+        model = session_model(body)
+        if model is not None and not self._host.models.knows(model):
+            raise BadRequestError(f'Model not found: {model.provider}/{model.model}\n  at ["model"]')
         session = await self._host.sessions.create(
             str(self._host.directory),
             title=optional(body, "title", str),
             parent_id=optional(body, "parentID", str),
-            agent=optional(body, "agent", str),
-            model=session_model(body),
+            agent=agent_name(body, self._host.agents),
+            model=model,
         )
         if (previous := optional(body, "previousID", str)) is not None:
             self._host.memory.left(previous)
@@ -119,7 +132,10 @@ class SessionCalls:
 
     async def change(self, request: Request) -> Response:
         """Answer ``PATCH /session/{sessionID}``."""
-        title = optional(await body_of(request), "title", str)
+        body = await body_of(request)
+        title = optional(body, "title", str)
+        check_permission_rules(body)
+        check_not_archived(body)
         session_id = request.path_params["sessionID"]
         if title is None:
             return JSONResponse(self._shown(await self._host.session(session_id)))
