@@ -34,7 +34,7 @@ from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, StoreError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.health.closure import Closure
@@ -110,7 +110,9 @@ class AgentHost:
             clock=clock,
             new_id=new_id,
         )
-        self.dispatcher: Final = Dispatcher(self.runs, turns, last_sequence=last_sequence)
+        self.dispatcher: Final = Dispatcher(
+            self.runs, turns, last_sequence=last_sequence, on_stalled=self._tell_stalled
+        )
         store.listen(self._events.take)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -223,6 +225,12 @@ class AgentHost:
 
     async def _open_journal(self, run: Run) -> StoredTurn:
         return self.runs.turn(run, memory_owner=await self.memory.open(run.session_id))
+
+    def _tell_stalled(self, session_id: str, error: StoreError) -> None:
+        """Tell those who look that a session waits for its disk: nothing can be stored, this neither."""
+        shown = {"name": "UnknownError", "data": {"message": str(error)}}
+        properties = {"sessionID": session_id, "error": shown}
+        self.bus.publish(PassingEvent(session_id=session_id, type="session.error", properties=properties))
 
     def _is_live(self, session_id: str) -> bool:
         return self.dispatcher.status(session_id).is_busy

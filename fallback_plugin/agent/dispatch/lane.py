@@ -234,6 +234,14 @@ class Lane:
         claimed, self._told_busy = self._told_busy, []
         return claimed
 
+    def unclaim_busy(self, claimed: list[str]) -> None:
+        """Take back `claim_busy`: nobody could be told."""
+        self._told_busy = [session_id for session_id in self._told_busy if session_id not in claimed]
+
+    def unclaim_idle(self, claimed: list[str]) -> None:
+        """Take back `claim_idle`: nobody could be told, so the session still counts as busy."""
+        self._told_busy = [*claimed, *self._told_busy]
+
     @property
     def is_told_busy(self) -> bool:
         """Whether anybody was told that the session is busy."""
