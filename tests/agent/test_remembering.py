@@ -282,3 +282,55 @@ async def test_a_stop_reaches_a_turn_whose_memory_is_being_opened(
 
     assert memory.kept() == [(session, 1, 1)]
     memory.assert_each_closed_once()
+
+
+class Moved(Memory):
+    """The same plugin with another configuration: what was kept under the former one it cannot open."""
+
+    @hookimpl
+    async def open_session_memory(self, session_id: str, owner_key: str | None) -> Database | None:
+        if owner_key not in (None, self.owner_key):
+            return None
+        return await super().open_session_memory(session_id, owner_key)
+
+
+async def test_H8_turns_are_kept_though_the_owner_of_earlier_ones_is_gone(
+    answering: ScriptedProvider, tmp_path: Path
+) -> None:
+    away = Memory("before")
+    async with running_host(tmp_path, settings_for(answering), {"memory": away}) as host:
+        session = await new_session(host)
+        await complete(host, session)
+        away.opened[0].full = True
+    memory = Moved("now")
+    async with running_host(tmp_path, settings_for(answering), {"memory": memory}) as host:
+        await complete(host, session)
+        host.memory.left(session)
+        await host.memory.quiet()
+        assert memory.kept() == [(session, 2, 2)]
+        await complete(host, session)
+
+        (left, last) = (await owed(host, session)).segments
+        assert (left.owner_key, left.start, left.end) == ("before", 1, 1)
+        assert (last.owner_key, last.start, last.end) == ("now", 3, 3)
+
+    assert memory.kept() == [(session, 2, 2), (session, 3, 3)]
+    memory.assert_each_closed_once()
+
+
+async def test_H8_a_session_with_turns_of_an_owner_that_is_gone_is_closed_like_any_other(
+    answering: ScriptedProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Memory("before")
+    async with running_host(tmp_path, settings_for(answering), {"memory": away}) as host:
+        session = await new_session(host)
+        await complete(host, session)
+        away.opened[0].full = True
+    monkeypatch.setattr(remembering, "OPEN_AT_ONCE", 1)
+    memory = Moved("now")
+    async with running_host(tmp_path, settings_for(answering), {"memory": memory}) as host:
+        await complete(host, session)
+        await complete(host, await new_session(host))
+        await host.memory.quiet()
+
+        assert [database.closed for database in memory.opened] == [1, 0]
