@@ -224,6 +224,8 @@ class AgentHost:
         self.bus.publish(PassingEvent(session_id=None, type="tui.toast.show", properties=properties))
 
     async def _open_journal(self, run: Run) -> StoredTurn:
+        if run.prompt.no_reply or compaction.is_request(run.prompt.parts):
+            return self.runs.turn(run)  # no model answers: this is no turn for a memory to count
         return self.runs.turn(run, memory_owner=await self.memory.open(run.session_id))
 
     def _tell_stalled(self, session_id: str, error: StoreError) -> None:
