@@ -19,6 +19,7 @@ from fallback_plugin.agent.host_calls import AgentCalls
 from fallback_plugin.agent.housekeeping import keep_house
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions, StoredTurn
+from fallback_plugin.agent.moved_project import follow_project
 from fallback_plugin.agent.naming import name_session
 from fallback_plugin.agent.plugin_events import PluginEvents
 from fallback_plugin.agent.plugin_hooks import PluginHooks
@@ -285,6 +286,7 @@ async def open_host(
     try:
         for notice in store.notices:
             logger.warning("%s", notice)
+        await follow_project(store, place.directory)
         defaults = Defaults(new_id=new_id)
         recovered = await recover(store, defaults, on_restart=settings.serve.on_restart)
         yield AgentHost(
