@@ -62,10 +62,8 @@ def _other_notices(directory: Path, chosen: Path, environ: Mapping[str, str]) ->
     own = default_data_folder(directory, environ)
     if own == chosen or not _has_sessions(own):
         return ()
-    return (
-        "Other sessions of this path are served by: "
-        f"fallback-plugin serve --data-dir {shlex.quote(str(own))}",
-    )
+    command = f"fallback-plugin serve --data-dir {shlex.quote(str(own))}"
+    return (f"Other sessions of this path are served by: {command}",)
 
 
 def _recorded(parent: Path) -> Iterator[tuple[Path, ProjectRecord]]:

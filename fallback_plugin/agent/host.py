@@ -35,6 +35,7 @@ from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
+from fallback_plugin.agent.turns.tools.leftover_commands import end_leftovers, host_name
 from fallback_plugin.errors import AgentError, StoreError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
@@ -102,7 +103,7 @@ class AgentHost:
             sessions=self,
             open_journal=self._open_journal,
             models=self.models,
-            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(self._secrets)),
+            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(self._secrets, host=host_name(place.data))),
             permissions=self.permissions,
             hooks=hooks,
             giving_up=self.giving_up,
@@ -286,6 +287,8 @@ async def open_host(
     try:
         for notice in store.notices:
             logger.warning("%s", notice)
+        if store.was_cut_off and (ended := await end_leftovers(host_name(place.data))):
+            logger.warning("%d processes of commands that the last start has left behind were ended", ended)
         await follow_project(store, place.directory)
         defaults = Defaults(new_id=new_id)
         recovered = await recover(store, defaults, on_restart=settings.serve.on_restart)
