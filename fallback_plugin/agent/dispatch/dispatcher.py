@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -25,6 +26,9 @@ from fallback_plugin.errors import FencedError, StoreError
 
 WATCHDOG_S: Final = 10.0
 """How long a cancelled run may take to unwind before its lane goes on without it."""
+
+DECIDED_WITHIN_S: Final = 2.0
+"""How long a cancel waits for what is just being accepted, to return its words; it counts in any case."""
 
 STOP_MARGIN_S: Final = 5.0
 """How long a stop may take beyond the watchdog, for what is still being written."""
@@ -185,7 +189,8 @@ class Dispatcher:
     async def cancel(self, session_id: str, mode: CancelMode = "all") -> Cancelled:
         """Cancel what there is in a session; an idle one does not change.
 
-        Returns when this is on stable storage; what is active unwinds after that.
+        Returns when this is on stable storage, with what was just being accepted among the dropped runs; what
+        is active unwinds after that.
 
         Raises:
             StoreError: if it cannot be stored now. It counts all the same, and is stored later.
@@ -198,7 +203,13 @@ class Dispatcher:
             reply: Reply[None] = Reply()
             self._tasks.start(self._decisions.hit, lane, hit, reply)
             await reply.get()
-        return hit
+        if not hit.covered:
+            return hit
+        with anyio.move_on_after(DECIDED_WITHIN_S):
+            for each in hit.covered:
+                await _decided(each)
+        covered = [each.cancelled for each in hit.covered if each.cancelled is not None]
+        return replace(hit, dropped=(*hit.dropped, *covered))
 
     def release(self, session_id: str) -> bool:
         """Cancel what is active and take it off its lane at once; False if nothing was."""
@@ -258,3 +269,11 @@ class Dispatcher:
         if entry is None or entry.is_cancelled or entry.run is None or entry.run.id != parent.id:
             raise FencedError(f"run {parent.id} has ended or was stopped: it cannot prompt {session_id}")
         self._under_way.add_child(parent, session_id)
+
+
+async def _decided(reservation: Reservation) -> None:
+    """Wait until it is decided what becomes of an acceptance."""
+    if not reservation.is_closed:
+        decided = anyio.Event()
+        reservation.on_decided.append(decided.set)
+        await decided.wait()

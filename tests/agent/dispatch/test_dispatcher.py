@@ -1,11 +1,12 @@
 """Prompts through the dispatcher: accepted, run, cancelled, each with one end."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from fallback_plugin.agent.dispatch import LaneStatus
+from fallback_plugin.agent.dispatch import Cancelled, LaneStatus
 from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.errors import AgentError, FencedError, StoreError
 from fallback_plugin.model_ref import ModelRef
@@ -692,3 +693,52 @@ async def test_H6_a_session_that_waits_is_told_of_once_and_others_go_on(stage: S
     assert [session_id for session_id, _ in stage.stalled] == ["s"]
     assert "the disk is full" in str(stage.stalled[0][1])
     assert stage.journal.outcomes() == [("other", "completed"), ("a", "completed")]
+
+
+@on_stage
+async def test_H12_a_cancel_returns_the_words_of_what_was_just_being_accepted(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a", "queued")
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+    hits: list[Cancelled] = []
+
+    async def cancel() -> None:
+        hits.append(await stage.dispatcher.cancel("s"))
+
+    async with anyio.create_task_group() as tasks:
+        for text in ("b", "c"):
+            tasks.start_soon(stage.accept, text)
+        await stage.quiet()
+        tasks.start_soon(cancel)
+        tasks.start_soon(cancel)
+        await stage.quiet()
+        gate.set()
+
+    words = [sorted(run.prompt.text for run in hit.dropped) for hit in hits]
+    assert sorted(words) == [["b", "c"], ["b", "c", "queued"]]
+    assert [hit.accepted for hit in hits] == [2, 2]
+
+
+@on_stage
+async def test_H12_a_cancel_does_not_return_what_could_not_be_accepted(stage: Stage) -> None:
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+    stage.journal.refuse = {"accept"}
+    hits: list[Cancelled] = []
+
+    async def accept() -> None:
+        with suppress(StoreError):
+            await stage.accept("a")
+
+    async def cancel() -> None:
+        hits.append(await stage.dispatcher.cancel("s"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(accept)
+        await stage.quiet()
+        tasks.start_soon(cancel)
+        await stage.quiet()
+        gate.set()
+
+    assert [(hit.accepted, hit.dropped) for hit in hits] == [(1, ())]
