@@ -189,6 +189,9 @@ class Persistence(RuleBasedStateMachine):
     def fail_to_write(self, number: int) -> None:
         """Try everything on a disk that refuses: nothing changes, and everything can be done after it."""
         session = self.known(number)
+        if (active := self.active(number)) is not None and active.turn:
+            self.do(flushed(active.turn))
+            written(active)
         self._host.store._rows.execute("PRAGMA query_only = ON")
         attempts: list[Awaitable[object]] = [
             self._host.runs.accept(session.id, prompt("refused"), self._count + 1)
@@ -265,6 +268,11 @@ async def begun_turn(host: Host, run: Run) -> StoredTurn:
     await turn.put_message(answer_info(run, answer))
     await turn.put_part(text_part(answer, f"{run.id}_text"))
     return turn
+
+
+async def flushed(turn: StoredTurn) -> None:
+    if (job := turn.flush()) is not None:
+        await job
 
 
 async def late_turn(host: Host, run: Run) -> StoredTurn:

@@ -73,6 +73,7 @@ class Store:
         held = DataFolder.enter(folder)
         try:
             with explaining(held.file):
+                held.check_not_emptied()
                 held.make_private()
                 rows = connect(held.file)
                 try:
@@ -80,6 +81,7 @@ class Store:
                 except BaseException:
                     rows.close()
                     raise
+                held.note_sessions()
         except BaseException:
             held.leave()
             raise
