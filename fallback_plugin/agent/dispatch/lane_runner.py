@@ -181,5 +181,10 @@ def _error_of(outcome: Outcome, error: Exception | None) -> Json | None:
     """Return OpenCode's error object for a run that its turn did not end."""
     if outcome != "failed":
         return None
-    message = str(error) if isinstance(error, AgentError) else "The turn broke off: the log has the reason."
+    if isinstance(error, StoreError):
+        message = f"The host could not store this answer: {error}"
+    elif isinstance(error, AgentError):
+        message = str(error)
+    else:
+        message = "The turn broke off: the log has the reason."
     return {"name": "UnknownError", "data": {"message": message}}

@@ -9,7 +9,9 @@ import pytest
 from fallback_plugin.agent.dispatch import Cancelled, LaneStatus
 from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.errors import AgentError, FencedError, StoreError
+from fallback_plugin.fallback.classify import classify
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.wire.error import read_error
 from tests.agent.dispatch.scripted_turns import Steps, Stuck, breaks, fails, forgets_to_end
 from tests.agent.dispatch.stage import WATCHDOG_S, Stage, on_stage, prompt
 
@@ -742,3 +744,21 @@ async def test_H12_a_cancel_does_not_return_what_could_not_be_accepted(stage: St
         gate.set()
 
     assert [(hit.accepted, hit.dropped) for hit in hits] == [(1, ())]
+
+
+@pytest.mark.parametrize("reason", ["a full disk", "a mistake"])
+def test_H6_what_the_host_could_not_do_is_no_failure_of_the_model(reason: str) -> None:
+    @on_stage
+    async def play(stage: Stage) -> None:
+        stage.script(a=breaks)
+        if reason == "a full disk":
+            stage.script(a=forgets_to_end)
+            stage.journal.refuse = {"activate"}
+        accepted = await stage.accept("a")
+        await stage.quiet()
+
+        error = read_error(stage.journal.runs[accepted.run.id].error)
+        assert error is not None
+        assert classify(error, 0.0).kind == "host"
+
+    play()
