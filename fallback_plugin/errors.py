@@ -85,12 +85,17 @@ class SessionBusyError(AgentError):
 
 
 class StoreError(AgentError):
-    """The store of the sessions cannot be opened, read or written; the message says what to do."""
+    """The store of the sessions cannot be opened, read or written; the message says what to do.
+
+    Attributes:
+        may_pass: whether the same write may succeed later, e.g. once a full disk has room again.
+    """
 
     code = "store"
 
-    def __init__(self, message: str, *, status: int = 500) -> None:
+    def __init__(self, message: str, *, status: int = 500, may_pass: bool = False) -> None:
         super().__init__(message, status=status)
+        self.may_pass = may_pass
 
 
 class FencedError(AgentError):

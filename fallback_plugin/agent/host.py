@@ -19,6 +19,7 @@ from fallback_plugin.agent.host_calls import AgentCalls
 from fallback_plugin.agent.housekeeping import keep_house
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.journal import Defaults, StoredRuns, StoredSessions, StoredTurn
+from fallback_plugin.agent.moved_project import follow_project
 from fallback_plugin.agent.naming import name_session
 from fallback_plugin.agent.plugin_events import PluginEvents
 from fallback_plugin.agent.plugin_hooks import PluginHooks
@@ -35,6 +36,7 @@ from fallback_plugin.agent.turns.model_choice import DEFAULT_AGENT
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
+from fallback_plugin.agent.turns.tools.leftover_commands import end_leftovers, host_name
 from fallback_plugin.errors import AgentError, StoreError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
 from fallback_plugin.fallback.classify import Failure
@@ -110,7 +112,7 @@ class AgentHost:
             sessions=self,
             open_journal=self._open_journal,
             models=self.models,
-            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(self._secrets)),
+            tools=(ReadTool(), WriteTool(), EditTool(), BashTool(self._secrets, host=host_name(place.data))),
             permissions=self.permissions,
             hooks=hooks,
             giving_up=self.giving_up,
@@ -119,7 +121,9 @@ class AgentHost:
             clock=clock,
             new_id=new_id,
         )
-        self.dispatcher: Final = Dispatcher(self.runs, turns, last_sequence=last_sequence)
+        self.dispatcher: Final = Dispatcher(
+            self.runs, turns, last_sequence=last_sequence, on_stalled=self._tell_stalled
+        )
         store.listen(self._events.take)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -252,7 +256,15 @@ class AgentHost:
         self.bus.publish(PassingEvent(session_id=None, type="tui.toast.show", properties=properties))
 
     async def _open_journal(self, run: Run) -> StoredTurn:
+        if run.prompt.no_reply or compaction.is_request(run.prompt.parts):
+            return self.runs.turn(run)  # no model answers: this is no turn for a memory to count
         return self.runs.turn(run, memory_owner=await self.memory.open(run.session_id))
+
+    def _tell_stalled(self, session_id: str, error: StoreError) -> None:
+        """Tell those who look that a session waits for its disk: nothing can be stored, this neither."""
+        shown = {"name": "UnknownError", "data": {"message": str(error)}}
+        properties = {"sessionID": session_id, "error": shown}
+        self.bus.publish(PassingEvent(session_id=session_id, type="session.error", properties=properties))
 
     def _is_live(self, session_id: str) -> bool:
         return self.dispatcher.status(session_id).is_busy
@@ -305,6 +317,9 @@ async def open_host(
     try:
         for notice in store.notices:
             logger.warning("%s", notice)
+        if store.was_cut_off and (ended := await end_leftovers(host_name(place.data))):
+            logger.warning("%d processes of commands that the last start has left behind were ended", ended)
+        await follow_project(store, place.directory)
         defaults = Defaults(new_id=new_id)
         recovered = await recover(store, defaults, on_restart=settings.serve.on_restart)
         yield AgentHost(

@@ -56,7 +56,7 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         # Heavy, and an extra: of no use to a command line that makes no sense.
-        from fallback_plugin.agent.data_place import default_data_folder  # noqa: PLC0415
+        from fallback_plugin.agent.data_place import DataPlace, default_data_place  # noqa: PLC0415
         from fallback_plugin.agent.host import Place  # noqa: PLC0415
         from fallback_plugin.agent.http.guard import Rules  # noqa: PLC0415
         from fallback_plugin.agent.http.server import is_loopback, listening, url_of  # noqa: PLC0415
@@ -72,11 +72,14 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
             f"anybody could reach {host}: put a password into {PASSWORD}, or listen at 127.0.0.1"
         )
     directory = Path.cwd()
+    data = DataPlace(data_dir) if data_dir else default_data_place(directory, os.environ, create=True)
+    for notice in data.notices:
+        click.echo(notice, err=True)
     with listening(host, port) as listener:
         url = url_of(listener)
         service = Service(
             place=Place(
-                data=data_dir or default_data_folder(directory, os.environ),
+                data=data.folder,
                 directory=directory,
                 environ=os.environ,
             ),

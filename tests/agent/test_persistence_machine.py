@@ -16,7 +16,7 @@ from fallback_plugin.agent.journal import StoredTurn
 from fallback_plugin.agent.records import Run
 from fallback_plugin.agent.recovery import OnRestart, recover
 from fallback_plugin.agent.store import Rows, events, messages, parts, runs
-from fallback_plugin.errors import AgentError, FencedError
+from fallback_plugin.errors import AgentError, FencedError, StoreError
 from tests.agent.persisted import Host, Restarts, answer_info, prompt, text_part, tool_part
 
 T = TypeVar("T")
@@ -185,6 +185,29 @@ class Persistence(RuleBasedStateMachine):
             if known.state in WAITING | {"active"}:
                 known.state = "cancelled"
 
+    @rule(number=st.integers(0, 1))
+    def fail_to_write(self, number: int) -> None:
+        """Try everything on a disk that refuses: nothing changes, and everything can be done after it."""
+        session = self.known(number)
+        if (active := self.active(number)) is not None and active.turn:
+            self.do(flushed(active.turn))
+            written(active)
+        self._host.store._rows.execute("PRAGMA query_only = ON")
+        attempts: list[Awaitable[object]] = [
+            self._host.runs.accept(session.id, prompt("refused"), self._count + 1)
+        ]
+        for known in session.runs:
+            attempts += [
+                self._host.runs.end(known.run, "failed"),
+                self._host.runs.cancel([known.run]),
+                self._host.runs.activate(known.run),
+            ]
+        for attempt in attempts:
+            with pytest.raises(StoreError) as refused:
+                self.do(attempt)
+            assert refused.value.may_pass
+        self._host.store._rows.execute("PRAGMA query_only = OFF")
+
     @precondition(lambda self: self._count > 0)
     @rule(on_restart=st.sampled_from(["ask", "run", "cancel"]))
     def kill(self, on_restart: OnRestart) -> None:
@@ -245,6 +268,11 @@ async def begun_turn(host: Host, run: Run) -> StoredTurn:
     await turn.put_message(answer_info(run, answer))
     await turn.put_part(text_part(answer, f"{run.id}_text"))
     return turn
+
+
+async def flushed(turn: StoredTurn) -> None:
+    if (job := turn.flush()) is not None:
+        await job
 
 
 async def late_turn(host: Host, run: Run) -> StoredTurn:

@@ -8,12 +8,14 @@ import pytest
 
 from fallback_plugin.agent import remembering
 from fallback_plugin.agent.host import AgentHost
+from fallback_plugin.agent.memory.digest import SessionDigests
 from fallback_plugin.agent.memory.segments import SessionMemory
+from fallback_plugin.agent.records import UserPrompt
 from fallback_plugin.agent.store import segments
 from fallback_plugin.hookspecs import MemorySegment, hookimpl
 from tests.agent.whole_host import complete, new_session, prompt, running_host, settings_for
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import stream
+from tests.loopback.reply import Gate, stream
 
 pytestmark = pytest.mark.anyio
 
@@ -184,7 +186,7 @@ async def test_a_session_that_goes_on_under_another_id_takes_its_memory_along(
         await complete(host, continued)
 
     (database,) = memory.opened
-    assert database.kept == [(continued, 1, 3)]
+    assert database.kept == [(continued, 1, 2)]
     memory.assert_each_closed_once()
 
 
@@ -201,7 +203,7 @@ async def test_a_commit_under_way_ends_under_the_new_id(answering: ScriptedProvi
         database.gate.set()
         await host.memory.quiet()
 
-        assert database.kept == [(session, 1, 1), (continued, 2, 2)]
+        assert database.kept == [(session, 1, 1)]
         assert (await owed(host, continued)).is_clean
 
 
@@ -282,3 +284,98 @@ async def test_a_stop_reaches_a_turn_whose_memory_is_being_opened(
 
     assert memory.kept() == [(session, 1, 1)]
     memory.assert_each_closed_once()
+
+
+class Moved(Memory):
+    """The same plugin with another configuration: what was kept under the former one it cannot open."""
+
+    @hookimpl
+    async def open_session_memory(self, session_id: str, owner_key: str | None) -> Database | None:
+        if owner_key not in (None, self.owner_key):
+            return None
+        return await super().open_session_memory(session_id, owner_key)
+
+
+async def test_H8_turns_are_kept_though_the_owner_of_earlier_ones_is_gone(
+    answering: ScriptedProvider, tmp_path: Path
+) -> None:
+    away = Memory("before")
+    async with running_host(tmp_path, settings_for(answering), {"memory": away}) as host:
+        session = await new_session(host)
+        await complete(host, session)
+        away.opened[0].full = True
+    memory = Moved("now")
+    async with running_host(tmp_path, settings_for(answering), {"memory": memory}) as host:
+        await complete(host, session)
+        host.memory.left(session)
+        await host.memory.quiet()
+        assert memory.kept() == [(session, 2, 2)]
+        await complete(host, session)
+
+        (left, last) = (await owed(host, session)).segments
+        assert (left.owner_key, left.start, left.end) == ("before", 1, 1)
+        assert (last.owner_key, last.start, last.end) == ("now", 3, 3)
+
+    assert memory.kept() == [(session, 2, 2), (session, 3, 3)]
+    memory.assert_each_closed_once()
+
+
+async def test_H8_a_session_with_turns_of_an_owner_that_is_gone_is_closed_like_any_other(
+    answering: ScriptedProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Memory("before")
+    async with running_host(tmp_path, settings_for(answering), {"memory": away}) as host:
+        session = await new_session(host)
+        await complete(host, session)
+        away.opened[0].full = True
+    monkeypatch.setattr(remembering, "OPEN_AT_ONCE", 1)
+    memory = Moved("now")
+    async with running_host(tmp_path, settings_for(answering), {"memory": memory}) as host:
+        await complete(host, session)
+        await complete(host, await new_session(host))
+        await host.memory.quiet()
+
+        assert [database.closed for database in memory.opened] == [1, 0]
+
+
+async def test_P15_a_digest_marks_what_was_stopped_and_counts_the_turns_that_ended(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    gate = Gate()
+    provider.script("first", stream("One."), stream("two ", gate), stream("Three."))
+    digests = SessionDigests(tmp_path / "digests")
+    async with running_host(tmp_path, settings_for(provider), {"digests": digests}) as host:
+        session = (await host.sessions.create(str(tmp_path), title="Named")).id
+        await complete(host, session, "a")
+        answer, events = await host.bus.snapshot(lambda _: None)
+        assert answer is None
+        stopped = await host.dispatcher.accept(session, prompt("b"))
+        async for event in events:
+            if event.type == "message.part.delta":
+                break
+        await host.stop_session(session)
+        assert (await host.run_of(stopped.run.id)).outcome == "cancelled"
+        await complete(host, session, "c")
+        note = UserPrompt(parts=({"type": "text", "text": "note"},), no_reply=True)
+        await host.dispatcher.wait((await host.dispatcher.accept(session, note)).run.id)
+
+        memory = await owed(host, session)
+        assert (memory.generation, [(one.start, one.end) for one in memory.segments]) == (2, [(1, 2)])
+    gate.open()
+
+    (file,) = (tmp_path / "digests").iterdir()
+    assert file.read_text().partition("\n\n")[2] == (
+        "## User\n\na\n\n## Assistant\n\nOne.\n\n## User\n\nb\n\n## Assistant\n\ntwo \n\n"
+        "*(This answer was stopped here.)*\n\n## User\n\nc\n\n## Assistant\n\nThree.\n\n## User\n\nnote\n"
+    )
+
+
+async def test_P15_a_compaction_is_no_turn(provider: ScriptedProvider, tmp_path: Path) -> None:
+    provider.script("first", stream("One."), stream("A summary."))
+    digests = SessionDigests(tmp_path / "digests")
+    async with running_host(tmp_path, settings_for(provider), {"digests": digests}) as host:
+        session = (await host.sessions.create(str(tmp_path), title="Named")).id
+        await complete(host, session, "a")
+        run = await host.summarize(session, None)
+
+        assert (await owed(host, run.session_id)).generation == 1

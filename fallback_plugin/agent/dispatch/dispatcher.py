@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -12,7 +13,7 @@ from anyio.from_thread import BlockingPortal
 
 from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
 from fallback_plugin.agent.dispatch.isolation import Isolation
-from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, LaneStatus, Reservation
+from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode, Lane, LaneStatus, Reservation
 from fallback_plugin.agent.dispatch.lane_journal import LaneJournal
 from fallback_plugin.agent.dispatch.lane_runner import LaneRunner
 from fallback_plugin.agent.dispatch.lane_table import LaneTable
@@ -21,10 +22,13 @@ from fallback_plugin.agent.dispatch.reply import Reply
 from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
 from fallback_plugin.agent.protocols import Accepted, RunJournal, Turns
 from fallback_plugin.agent.records import Run, UserPrompt
-from fallback_plugin.errors import FencedError
+from fallback_plugin.errors import FencedError, StoreError
 
 WATCHDOG_S: Final = 10.0
 """How long a cancelled run may take to unwind before its lane goes on without it."""
+
+DECIDED_WITHIN_S: Final = 2.0
+"""How long a cancel waits for what is just being accepted, to return its words; it counts in any case."""
 
 STOP_MARGIN_S: Final = 5.0
 """How long a stop may take beyond the watchdog, for what is still being written."""
@@ -45,17 +49,26 @@ class Dispatcher:
         turns: what runs a turn.
         last_sequence: the greatest number of an acceptance in the store.
         watchdog_s: how long a cancelled run may take to unwind.
+        on_stalled: called with a session's id and the reason when its runs begin to wait because the store
+            cannot be written; they go on by themselves.
     """
 
     def __init__(
-        self, journal: RunJournal, turns: Turns, *, last_sequence: int = 0, watchdog_s: float = WATCHDOG_S
+        self,
+        journal: RunJournal,
+        turns: Turns,
+        *,
+        last_sequence: int = 0,
+        watchdog_s: float = WATCHDOG_S,
+        on_stalled: Callable[[str, StoreError], None] | None = None,
     ) -> None:
         self._journal = journal
         self._watchdog_s = watchdog_s
         self._lanes = LaneTable(AcceptSequence(last_sequence), journal.ids_of)
         self._under_way = RunsUnderWay()
         self._tasks = OwnTasks()
-        self._decisions = LaneJournal(journal, self._lanes, self._under_way, self._tasks)
+        self._on_stalled = on_stalled
+        self._decisions = LaneJournal(journal, self._lanes, self._under_way, self._tasks, self._tell_stalled)
         self._runner = LaneRunner(
             journal,
             self._decisions,
@@ -159,31 +172,44 @@ class Dispatcher:
         waiting = None if lane is None else lane.withdraw(run_id)
         if lane is None or waiting is None:
             await self._tasks.ask(partial(self._journal.discard, run_id))
-        elif error := await self._tasks.ask(partial(self._decisions.withdrawn, lane, waiting)):
-            raise error
+            return
+        reply: Reply[None] = Reply()
+        self._tasks.start(self._decisions.withdrawn, lane, waiting, reply)
+        await reply.get()
 
     async def wait(self, run_id: str) -> None:
         """Wait until a run has its terminal event, and the run it was folded into; at once if it is unknown.
 
         Raises:
-            AgentError: if the host stops before the run began, or its end cannot be written.
+            AgentError: if the host stops before the run began, or the run cannot go on now because the
+                store refuses a write (`StoreError`); it is kept then, and goes on when that is mended.
         """
         await self._under_way.wait(run_id)
 
     async def cancel(self, session_id: str, mode: CancelMode = "all") -> Cancelled:
         """Cancel what there is in a session; an idle one does not change.
 
-        Returns when this is on stable storage; what is active unwinds after that.
+        Returns when this is on stable storage, with what was just being accepted among the dropped runs; what
+        is active unwinds after that.
+
+        Raises:
+            StoreError: if it cannot be stored now. It counts all the same, and is stored later.
         """
         lane = self._lanes.find(session_id)
         if lane is None:
             return Cancelled()
         hit = lane.cancel(mode)
         if hit.active is not None or hit.dropped:
-            error = await self._tasks.ask(partial(self._decisions.hit, lane, hit))
-            if error is not None:
-                raise error
-        return hit
+            reply: Reply[None] = Reply()
+            self._tasks.start(self._decisions.hit, lane, hit, reply)
+            await reply.get()
+        if not hit.covered:
+            return hit
+        with anyio.move_on_after(DECIDED_WITHIN_S):
+            for each in hit.covered:
+                await _decided(each)
+        covered = [each.cancelled for each in hit.covered if each.cancelled is not None]
+        return replace(hit, dropped=(*hit.dropped, *covered))
 
     def release(self, session_id: str) -> bool:
         """Cancel what is active and take it off its lane at once; False if nothing was."""
@@ -233,9 +259,21 @@ class Dispatcher:
                 reservation.close()
             await self._decisions.settle(lane)
 
+    def _tell_stalled(self, lane: Lane, error: StoreError) -> None:
+        if self._on_stalled is not None:
+            self._on_stalled(lane.ids[-1], error)
+
     def _add_child(self, parent: Run, session_id: str) -> None:
         lane = self._lanes.find(parent.session_id)
         entry = None if lane is None else lane.active
         if entry is None or entry.is_cancelled or entry.run is None or entry.run.id != parent.id:
             raise FencedError(f"run {parent.id} has ended or was stopped: it cannot prompt {session_id}")
         self._under_way.add_child(parent, session_id)
+
+
+async def _decided(reservation: Reservation) -> None:
+    """Wait until it is decided what becomes of an acceptance."""
+    if not reservation.is_closed:
+        decided = anyio.Event()
+        reservation.on_decided.append(decided.set)
+        await decided.wait()

@@ -38,14 +38,17 @@ class Isolation:
     async def emptied(self, session_id: str) -> AsyncIterator[None]:
         """Cancel everything in a session, wait for its end and keep it empty: for its deletion.
 
-        Never refused. Prompts that come meanwhile are, with status 409.
+        Not refused because of what runs there. Prompts that come meanwhile are, with status 409.
+
+        Raises:
+            StoreError: if the ends cannot be written now, e.g. on a full disk.
         """
         async with self._lanes.hold_session(session_id) as lane:
             self._tasks.check_open()
             lane.deletions += 1
             try:
                 self._decisions.dropped(lane, lane.cancel().dropped)
-                await self._decisions.until_idle(lane)
+                await self._decisions.until_idle(lane, unless_stalled=True)
                 yield
             finally:
                 lane.deletions -= 1

@@ -4,7 +4,8 @@ Every decision is one call, so nothing can happen between looking and deciding.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from fallback_plugin.agent.dispatch.accept_sequence import AcceptSequence
@@ -16,6 +17,7 @@ CancelMode: TypeAlias = Literal["all", "current", "queue"]
 """``all`` covers what is active, accepted or queued; ``current`` only the run that is or would be next to be
 active; ``queue`` only what waits."""
 
+OnDecided: TypeAlias = Callable[[], None]
 Decision: TypeAlias = Literal["active", "queued", "cancelled"]
 
 
@@ -36,12 +38,14 @@ class Cancelled:
         active: the run that it was, None if it was none.
         accepted: how many acceptances will end as cancelled when they are decided about.
         dropped: the runs taken out of the queue.
+        covered: those acceptances; the run of each is known once it is decided about.
     """
 
     is_active: bool = False
     active: Run | None = None
     accepted: int = 0
     dropped: tuple[Run, ...] = ()
+    covered: tuple["Reservation", ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,23 @@ class LaneStatus:
 
 
 class Reservation:
-    """A prompt's place on a lane, from its acceptance until it is decided what becomes of it."""
+    """A prompt's place on a lane, from its acceptance until it is decided what becomes of it.
+
+    Attributes:
+        cancelled: the run that ended here because a cancel covered it.
+        on_decided: called when the place was given back.
+    """
 
     def __init__(self, lane: "Lane", sequence: int) -> None:
         self.lane = lane
         self.sequence = sequence
+        self.cancelled: Run | None = None
+        self.on_decided: list[OnDecided] = []
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the place was given back."""
+        return not self.lane.has(self)
 
     @property
     def is_covered(self) -> bool:
@@ -122,12 +138,18 @@ class Lane:
             raise AgentError(f"session {self.ids[-1]} is being deleted", status=409)
         return self._keep(self._sequence.take())
 
+    def has(self, reservation: Reservation) -> bool:
+        """Tell whether a place is taken still."""
+        return self._reservations.get(reservation.sequence) is reservation
+
     def close_reservation(self, reservation: Reservation) -> None:
         """Give a place back; with the last one goes the mark, which has nothing left to cover."""
-        if self._reservations.get(reservation.sequence) is reservation:
+        if self.has(reservation):
             del self._reservations[reservation.sequence]
             if not self._reservations:
                 self.mark = 0
+            for tell in reservation.on_decided:
+                tell()
 
     def covers(self, sequence: int) -> bool:
         """Tell whether a cancel covers an acceptance. Asking does not use the mark up."""
@@ -136,6 +158,8 @@ class Lane:
     def enter(self, run: Run, reservation: Reservation) -> Decision:
         """Decide what becomes of an accepted run, and give its place back."""
         covered = reservation.is_covered
+        if covered:
+            reservation.cancelled = run
         reservation.close()
         if covered:
             self.ending += 1
@@ -165,16 +189,22 @@ class Lane:
         reached = self.active if mode != "queue" else None
         if reached is not None:
             reached.cancel()
-        covered = 0
+        covered: tuple[Reservation, ...] = ()
         if self._reservations and (mode == "all" or (mode == "current" and reached is None)):
             self.mark = max(self.mark, self._sequence.last if mode == "all" else min(self._reservations))
-            covered = sum(map(self.covers, self._reservations))
+            covered = tuple(each for each in self._reservations.values() if each.is_covered)
         dropped = tuple(waiting.run for waiting in self.queue) if mode != "current" else ()
         if dropped:
             self.queue.clear()
             self.ending += len(dropped)
         active = None if reached is None else reached.run
-        return Cancelled(is_active=reached is not None, active=active, accepted=covered, dropped=dropped)
+        return Cancelled(
+            is_active=reached is not None,
+            active=active,
+            accepted=len(covered),
+            dropped=dropped,
+            covered=covered,
+        )
 
     def withdraw(self, run_id: str) -> Run | None:
         """Take a run out of the queue; None if it is not in it."""
@@ -234,6 +264,14 @@ class Lane:
             return []
         claimed, self._told_busy = self._told_busy, []
         return claimed
+
+    def unclaim_busy(self, claimed: list[str]) -> None:
+        """Take back `claim_busy`: nobody could be told."""
+        self._told_busy = [session_id for session_id in self._told_busy if session_id not in claimed]
+
+    def unclaim_idle(self, claimed: list[str]) -> None:
+        """Take back `claim_idle`: nobody could be told, so the session still counts as busy."""
+        self._told_busy = [*claimed, *self._told_busy]
 
     @property
     def is_told_busy(self) -> bool:

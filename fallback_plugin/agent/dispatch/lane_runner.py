@@ -15,7 +15,7 @@ from fallback_plugin.agent.dispatch.own_tasks import OwnTasks
 from fallback_plugin.agent.dispatch.runs_under_way import RunsUnderWay
 from fallback_plugin.agent.protocols import RunJournal, Turns
 from fallback_plugin.agent.records import Json, Outcome, Run
-from fallback_plugin.errors import AgentError, FencedError
+from fallback_plugin.errors import AgentError, FencedError, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +94,17 @@ class LaneRunner:
         outcome: Outcome = "cancelled"
         error: Exception | None = None
         try:
-            run = entry.run = await self._journal.activate(run)
+            run = entry.run = await self._decisions.stored(lane, [run], partial(self._journal.activate, run))
         except Exception as refused:
+            if isinstance(refused, StoreError) and refused.may_pass:
+                self._under_way.end(run, refused)  # the host is stopping: it stays as it was accepted
+                return
             logger.exception("run %s of session %s cannot begin", run.id, run.session_id)
             outcome, error = "failed", refused
         else:
             if not entry.is_cancelled:
                 outcome, error = await self._run_turn(lane, entry, run)
-        await self._end(run, outcome, error)
+        await self._end(lane, run, outcome, error)
 
     async def _prepared(self, run: Run) -> Run:
         try:
@@ -129,10 +132,11 @@ class LaneRunner:
             logger.error("the turn of run %s raised", run.id, exc_info=error)
         return ("cancelled" if entry.is_cancelled else "failed"), error
 
-    async def _end(self, run: Run, outcome: Outcome, error: Exception | None) -> None:
-        """End a run unless its turn has. One that can neither begin nor be ended stays accepted."""
+    async def _end(self, lane: Lane, run: Run, outcome: Outcome, error: Exception | None) -> None:
+        """End a run unless its turn has, whether it could begin or not."""
+        end = partial(self._journal.end, run, outcome, _error_of(outcome, error))
         try:
-            ended = await self._journal.end(run, outcome, _error_of(outcome, error))
+            ended = await self._decisions.stored(lane, [run], end)
         except Exception as refused:
             logger.exception("the end of run %s cannot be written", run.id)
             error = refused
@@ -177,5 +181,10 @@ def _error_of(outcome: Outcome, error: Exception | None) -> Json | None:
     """Return OpenCode's error object for a run that its turn did not end."""
     if outcome != "failed":
         return None
-    message = str(error) if isinstance(error, AgentError) else "The turn broke off: the log has the reason."
+    if isinstance(error, StoreError):
+        message = f"The host could not store this answer: {error}"
+    elif isinstance(error, AgentError):
+        message = str(error)
+    else:
+        message = "The turn broke off: the log has the reason."
     return {"name": "UnknownError", "data": {"message": message}}

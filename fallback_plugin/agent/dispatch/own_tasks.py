@@ -87,6 +87,11 @@ class OwnTasks:
         """Let `run` end."""
         self._stop_requested.set()
 
+    async def pause(self, seconds: float) -> None:
+        """Sleep, no longer than until a stop is asked for."""
+        with anyio.move_on_after(seconds):
+            await self._stop_requested.wait()
+
     async def until_ended(self) -> None:
         """Wait until no task is left."""
         if not self.has_ended:

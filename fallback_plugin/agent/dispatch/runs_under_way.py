@@ -12,6 +12,7 @@ class _UnderWay:
     ids: list[str]
     children: dict[str, None] = field(default_factory=dict)
     end: Reply[None] = field(default_factory=Reply)
+    stalled_by: Exception | None = None
 
 
 class RunsUnderWay:
@@ -37,6 +38,18 @@ class RunsUnderWay:
         if folded is not None:
             folded.end.give(None)
 
+    def stall(self, run: Run, error: Exception) -> None:
+        """Note that a run cannot go on for now; those who wait, and who will meanwhile, are told why."""
+        if (under_way := self._runs.get(run.id)) is not None:
+            under_way.stalled_by = error
+            waited_for, under_way.end = under_way.end, Reply()
+            waited_for.fail(error)
+
+    def go_on(self, run: Run) -> None:
+        """Note that a run goes on; harmless if it always did."""
+        if (under_way := self._runs.get(run.id)) is not None:
+            under_way.stalled_by = None
+
     def end(self, run: Run, error: Exception | None = None) -> None:
         """Note that a run has its terminal event, or why it has none; those who wait go on."""
         ended = self._runs.get(run.id)
@@ -50,8 +63,14 @@ class RunsUnderWay:
             ended.end.fail(error)
 
     async def wait(self, run_id: str) -> None:
-        """Wait until a run has ended, and the one it was folded into; at once if it is not under way."""
+        """Wait until a run has ended, and the one it was folded into; at once if it is not under way.
+
+        Raises:
+            Exception: why it cannot go on for now, or why it has no end.
+        """
         while (under_way := self._runs.get(run_id)) is not None:
+            if under_way.stalled_by is not None:
+                raise under_way.stalled_by
             await under_way.end.get()
 
     def add_child(self, parent: Run, session_id: str) -> None:

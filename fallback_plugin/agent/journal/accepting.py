@@ -1,10 +1,13 @@
 """A prompt is accepted once: a repeated request gets the run that the first one had begun."""
 
+from collections import Counter
+from typing import Final
+
 from fallback_plugin.agent.journal import publishing
 from fallback_plugin.agent.journal.defaults import Defaults
 from fallback_plugin.agent.journal.delivering import settled
 from fallback_plugin.agent.protocols import Accepted
-from fallback_plugin.agent.records import Run, Session, UserPrompt
+from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
 from fallback_plugin.agent.store import Transaction, messages, runs, sessions
 from fallback_plugin.errors import AgentError
 
@@ -13,6 +16,7 @@ def accept(
     tx: Transaction, session_id: str, prompt: UserPrompt, sequence: int, defaults: Defaults
 ) -> Accepted:
     """Keep a prompt of a session, or of the one that carries it on."""
+    _check_parts(prompt)
     session = sessions.latest(tx.rows, session_id)
     if (earlier := _repeated(tx, session_id, session, prompt)) is not None:
         return Accepted(earlier, is_new=False)
@@ -50,9 +54,48 @@ def _repeated(tx: Transaction, session_id: str, session: Session, prompt: UserPr
             found = runs.by_message(tx.rows, place.id, prompt.message_id)
             if found and found.state == "ended":
                 found = None  # A prompt without parts asks to answer the stored message again.
+        if found is None and prompt.message_id is not None:
+            found = _waiting_with(tx, place.id, prompt.message_id)
         if found is not None:
+            _check_same(found, prompt)
             return found
     return None
+
+
+def _waiting_with(tx: Transaction, session_id: str, message_id: str) -> Run | None:
+    """Return a run whose message has that id and is not stored yet, whatever its key."""
+    found = runs.by_message(tx.rows, session_id, message_id)
+    return found if found is not None and found.state in runs.WAITING else None
+
+
+def _check_same(found: Run, prompt: UserPrompt) -> None:
+    """Refuse other words under the name of a prompt that was accepted: they would be lost.
+
+    Model and agent stay those of the first request, and new names for the same parts are no difference. A
+    prompt without parts says nothing that could be lost.
+    """
+    is_same = _unnamed(prompt) == _unnamed(found.prompt) and all(
+        getattr(prompt, name) == getattr(found.prompt, name) for name in _UNCHANGED
+    )
+    if prompt.parts and not is_same:
+        raise AgentError(
+            f"run {found.id} was accepted under this messageID or Idempotency-Key with another content; "
+            "send a new prompt under a new one",
+            status=409,
+        )
+
+
+_UNCHANGED: Final = ("system", "tools", "format", "no_reply", "delivery")
+
+
+def _unnamed(prompt: UserPrompt) -> list[Json]:
+    return [{name: value for name, value in part.items() if name != "id"} for part in prompt.parts]
+
+
+def _check_parts(prompt: UserPrompt) -> None:
+    named = Counter(str(part["id"]) for part in prompt.parts if part.get("id"))
+    if (twice := next((part_id for part_id, count in named.items() if count > 1), None)) is not None:
+        raise AgentError(f"two parts of the prompt have the id {twice}; give each its own, or none")
 
 
 def _check_message(tx: Transaction, session: Session, prompt: UserPrompt) -> None:

@@ -1,6 +1,7 @@
 """What the dispatcher writes down: a run's way from its acceptance to its one end."""
 
 import dataclasses
+import logging
 import weakref
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +16,9 @@ from fallback_plugin.agent.journal.turn import BeforeMoving, StoredTurn
 from fallback_plugin.agent.protocols import Accepted, StatusWord
 from fallback_plugin.agent.records import Json, Outcome, Run, RunState, UserPrompt
 from fallback_plugin.agent.store import Store, Transaction, runs, sessions
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, StoreError
+
+logger = logging.getLogger(__name__)
 
 
 class StoredRuns:
@@ -98,18 +101,32 @@ class StoredRuns:
         await self._store.write(lambda tx: runs.note_stop(tx.rows, run.id))
 
     async def end(self, run: Run, outcome: Outcome, error: Json | None = None) -> bool:
-        """End an active run whatever is open in it, and take its token away; False if it had ended."""
+        """End a run whatever is open in it, and take its token away; False if it had ended, or is held.
+
+        One that never began is delivered first; where that is what cannot be done, it ends without a message.
+        """
         if (turn := self._turns.get(run.id)) is not None:
             turn.flush()
 
         def work(tx: Transaction) -> bool:
-            found = runs.find(tx.rows, run.id)
-            if found is None or found.state != "active":
+            if (found := _unended(tx, run)) is None:
                 return False
+            if found.state != "active":
+                found = deliver(tx, found, self._defaults).run
             end_run(tx, found, outcome, error, self._defaults)
             return True
 
-        return await self._store.write(work)
+        def leave_it(tx: Transaction) -> bool:
+            found = _unended(tx, run)
+            return found is not None and bool(leave(tx, found, outcome, error))
+
+        try:
+            return await self._store.write(work)
+        except Exception as refused:
+            if isinstance(refused, StoreError) and refused.may_pass:
+                raise
+            logger.exception("run %s ends without an answer", run.id)
+            return await self._store.write(leave_it)
 
     async def continue_as(
         self, run: Run, opening: Sequence[Opening] = (), *, keep_from: str | None = None
@@ -176,6 +193,11 @@ def _fold(tx: Transaction, folded: Sequence[Run], into: Run, defaults: Defaults)
         found = runs.find(tx.rows, run.id)
         if found is not None and found.state in runs.WAITING:
             leave(tx, deliver(tx, found, defaults, writer=active).run, "folded")
+
+
+def _unended(tx: Transaction, run: Run) -> Run | None:
+    found = runs.find(tx.rows, run.id)
+    return None if found is None or found.state in ("ended", "held") else found
 
 
 def _queue(tx: Transaction, run: Run) -> None:

@@ -15,6 +15,9 @@ from fallback_plugin.hookspecs import MemorySegment, hookimpl
 from fallback_plugin.host_client import HostClient
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_STOPPED: Final = "*(This answer was stopped here.)*"
+_FAILED: Final = "*(This answer failed here.)*"
+_UNFINISHED: Final = "*(This answer was not finished yet.)*"
 _COMMITTED: Final = "<!-- committed: {} -->\n"
 
 
@@ -57,6 +60,8 @@ def _paragraphs(messages: Sequence[StoredMessage]) -> Iterator[str]:
         said = [
             part.text for part in message.parts if part.type == "text" and not part.synthetic and part.text
         ]
+        if (mark := _mark(message)) is not None:
+            said.append(mark)
         if not said:
             continue
         name = "User" if isinstance(message.info, UserMessage) else "Assistant"
@@ -64,6 +69,15 @@ def _paragraphs(messages: Sequence[StoredMessage]) -> Iterator[str]:
             yield f"## {name}\n"
             speaker = name
         yield "\n\n".join(said) + "\n"
+
+
+def _mark(message: StoredMessage) -> str | None:
+    """Return a note for an answer that is not all of one, so that no reader takes it for what was meant."""
+    if isinstance(message.info, UserMessage):
+        return None
+    if message.info.error is not None:
+        return _STOPPED if message.info.error.is_abort else _FAILED
+    return None if message.info.completed else _UNFINISHED
 
 
 def _line(text: str) -> str:

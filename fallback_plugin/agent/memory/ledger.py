@@ -1,7 +1,7 @@
 """The ledger: which provider has to be told of which turns, one attempt a session at a time."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -76,9 +76,12 @@ class MemoryLedger:
         owner = self.owner(session_id)
         return (await self._store.change(session_id, lambda memory: memory.marked(owner))).generation
 
-    async def has_uncommitted(self, session_id: str | None) -> bool:
-        """Tell whether there are turns to commit."""
-        return bool(session_id) and not (await self._store.load(session_id or "")).is_clean
+    async def has_uncommitted(self, session_id: str | None, owners: Collection[str] | None = None) -> bool:
+        """Tell whether there are turns to commit, or turns of some owners."""
+        if not session_id:
+            return False
+        left = (await self._store.load(session_id)).segments
+        return any(owners is None or segment.owner_key in owners for segment in left)
 
     async def commit(
         self,
@@ -87,17 +90,22 @@ class MemoryLedger:
         *,
         wait: bool = False,
         timeout_s: float | None = None,
+        unreached: set[str] | None = None,
     ) -> bool:
-        """Commit the session's first segment; True if its provider has kept it.
+        """Commit one segment of the session; True if a provider has kept one.
+
+        The first owner that can be reached gets its first segment: one that is gone keeps nobody waiting.
 
         Args:
             session_id: the session.
             owner_key: who is told if the segment has no owner; by default the session's.
             wait: whether to wait for an attempt under way, instead of answering False.
             timeout_s: how long to wait for it.
+            unreached: owners to leave out; those whose segment was not kept are added.
         """
         if not session_id:
             return False
+        unreached = set() if unreached is None else unreached
         session_id = await self._store.id_now(session_id)
         if wait:
             with anyio.move_on_after(timeout_s):
@@ -106,7 +114,12 @@ class MemoryLedger:
             return False
         attempt = self._attempts[session_id] = _Attempt(session_id)
         try:
-            return await self._carry_out(attempt, owner_key or self.owner(session_id))
+            owner_key = owner_key or self.owner(session_id)
+            while (segment := await self._begun(attempt, owner_key, unreached)) is not None:
+                if await self._carry_out(attempt, segment):
+                    return True
+                unreached.add(segment.owner_key or "")
+            return False
         finally:
             del self._attempts[attempt.session_id]
             attempt.over.set()
@@ -152,21 +165,29 @@ class MemoryLedger:
         }
         return {session_id: at for session_id, at in found.items() if at is not None}
 
-    async def _carry_out(self, attempt: _Attempt, owner_key: str | None) -> bool:
+    async def _begun(
+        self, attempt: _Attempt, owner_key: str | None, unreached: Collection[str]
+    ) -> Segment | None:
+        """Let the next segment be in flight and return it, None if there is none."""
         session_id = attempt.session_id
-        begun = await self._store.change(session_id, lambda memory: memory.begun(session_id, owner_key))
-        segment = begun.segments[0] if begun.segments else None
-        if segment is None or segment.state != "in_flight":
-            return False
+        begun = await self._store.change(
+            session_id, lambda memory: memory.begun(session_id, owner_key, unreached)
+        )
+        return begun.next_segment(owner_key, unreached)
+
+    async def _carry_out(self, attempt: _Attempt, segment: Segment) -> bool:
+        session_id = attempt.session_id
         trouble: str | None = "it was cut off"
         try:
             trouble = await self._tell(session_id, segment)
         finally:
             with anyio.CancelScope(shield=True):
                 if trouble is None:
-                    change = partial(SessionMemory.succeeded, end=segment.end)
+                    change = partial(SessionMemory.succeeded, start=segment.start, end=segment.end)
                 else:
-                    change = partial(SessionMemory.failed, error=trouble, now=self._clock())
+                    change = partial(
+                        SessionMemory.failed, start=segment.start, error=trouble, now=self._clock()
+                    )
                 await self._store.change(attempt.session_id, change)
         return trouble is None
 

@@ -107,7 +107,7 @@ class OpenSessions:
     async def evict(self, session_id: str) -> bool:
         """Commit a session's turns, then close its handle; False if it stays: live, or not committed."""
         found = self._sessions.get(session_id)
-        if found is None or self._is_live(session_id) or not await self._commit(session_id):
+        if found is None or self._is_live(session_id) or not await self._commit(session_id, found):
             return False
         is_used = self._is_live(session_id) or self._ledger.is_committing(session_id)
         if is_used or self._sessions.get(session_id) is not found:
@@ -129,15 +129,22 @@ class OpenSessions:
 
     async def _close_former(self, session_id: str) -> None:
         """Close the handles that were replaced, unless turns that are theirs cannot be committed."""
-        if await self._commit(session_id) and (found := self._sessions.get(session_id)) is not None:
+        found = self._sessions.get(session_id)
+        if found is not None and await self._commit(session_id, found):
             former, found.former = found.former, []
             await close(*former)
 
-    async def _commit(self, session_id: str) -> bool:
+    async def _commit(self, session_id: str, found: _Open) -> bool:
+        """Commit a session's turns; False if some are left for which a handle of it is open.
+
+        Those of an owner that is gone are left as well, but keep no handle open: none would take them.
+        """
         await self._ledger.settled(session_id)
+        unreached: set[str] = set()
         while await self._ledger.has_uncommitted(session_id):
-            if not await self._ledger.commit(session_id, wait=True):
-                return False
+            if not await self._ledger.commit(session_id, wait=True, unreached=unreached):
+                owners = {handle.owner_key for handle in (found.current, *found.former)}
+                return not await self._ledger.has_uncommitted(session_id, owners)
         return True
 
 

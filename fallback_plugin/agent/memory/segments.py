@@ -3,6 +3,7 @@
 No I/O and no clock: the store applies these changes in its own transactions, the turn's end among them.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -38,7 +39,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SessionMemory:
-    """A session's count of completed turns, and its segments: the newest of them without a gap."""
+    """A session's count of completed turns, and its segments, oldest first.
+
+    An owner's segments are committed in their order; those of another owner do not wait for them.
+    """
 
     generation: int = 0
     segments: tuple[Segment, ...] = ()
@@ -66,48 +70,60 @@ class SessionMemory:
         """
         turn = self.generation + 1
         last = self.segments[-1] if self.segments else None
-        if last is not None and last.owner_key == owner_key and last.commit_key is None:
+        if last is not None and (last.end, last.owner_key, last.commit_key) == (turn - 1, owner_key, None):
             return SessionMemory(turn, (*self.segments[:-1], replace(last, end=turn)))
         return SessionMemory(turn, (*self.segments, Segment(start=turn, end=turn, owner_key=owner_key)))
 
-    def begun(self, session_id: str, owner_key: str | None) -> "SessionMemory":
-        """Let the first segment be in flight, under its name; unchanged if there is none, or no owner.
+    def next_segment(self, owner_key: str | None, without: Collection[str] = frozenset()) -> Segment | None:
+        """Return the first segment to commit, None if there is none.
+
+        Args:
+            owner_key: the owner of segments that have none.
+            without: owners to leave out: they cannot be reached now.
+        """
+        owned = ((segment.owner_key or owner_key, segment) for segment in self.segments)
+        return next((found for owner, found in owned if owner is not None and owner not in without), None)
+
+    def begun(
+        self, session_id: str, owner_key: str | None, without: Collection[str] = frozenset()
+    ) -> "SessionMemory":
+        """Let the next segment be in flight, under its name; unchanged if there is none.
 
         ``owner_key`` is used, and remembered, if the segment has no owner.
         """
-        if not self.segments or (self.segments[0].owner_key or owner_key) is None:
+        if (found := self.next_segment(owner_key, without)) is None:
             return self
-        first = self.segments[0]
-        return self._with_first(
+        return self._with(
             replace(
-                first,
-                owner_key=first.owner_key or owner_key,
+                found,
+                owner_key=found.owner_key or owner_key,
                 state="in_flight",
-                commit_key=first.commit_key or f"{session_id}:{first.start}-{first.end}",
+                commit_key=found.commit_key or f"{session_id}:{found.start}-{found.end}",
             )
         )
 
-    def succeeded(self, end: int) -> "SessionMemory":
-        """Drop the segments up to turn ``end``; of one that goes on after it, keep the rest."""
-        left = (segment for segment in self.segments if segment.end > end)
+    def succeeded(self, start: int, end: int) -> "SessionMemory":
+        """Drop the segments of the turns ``start`` to ``end``; of one that goes on, keep the rest."""
+        kept = [segment for segment in self.segments if not start <= segment.start <= segment.end <= end]
         return SessionMemory(
             self.generation,
             tuple(
                 replace(segment, start=end + 1, state="dirty", commit_key=None)
-                if segment.start <= end
+                if start <= segment.start <= end
                 else segment
-                for segment in left
+                for segment in kept
             ),
         )
 
-    def failed(self, error: str, now: float) -> "SessionMemory":
-        """Let the first segment wait, longer after each attempt, and be failed after the last."""
-        if not self.segments:
+    def failed(self, start: int, error: str, now: float) -> "SessionMemory":
+        """Let the segment that begins with a turn wait, longer after each attempt; failed after the last."""
+        found = next((segment for segment in self.segments if segment.start == start), None)
+        if found is None:
             return self
-        attempts = self.segments[0].attempts + 1
-        return self._with_first(
+        attempts = found.attempts + 1
+        return self._with(
             replace(
-                self.segments[0],
+                found,
                 state="failed" if attempts >= MAX_ATTEMPTS else "dirty",
                 commit_key=None,
                 attempts=attempts,
@@ -127,9 +143,13 @@ class SessionMemory:
         )
 
     def due_at(self) -> float | None:
-        """Return when the first segment is to be tried again by itself; None if it is not."""
-        first = self.segments[0] if self.segments else None
-        return first.next_try if first is not None and first.state == "dirty" else None
+        """Return when the first of the segments is to be tried again by itself; None if none is."""
+        tries = [segment.next_try for segment in self.segments if segment.state == "dirty"]
+        return min((at for at in tries if at is not None), default=None)
 
-    def _with_first(self, segment: Segment) -> "SessionMemory":
-        return SessionMemory(self.generation, (segment, *self.segments[1:]))
+    def _with(self, changed: Segment) -> "SessionMemory":
+        """Put a segment in the place of the one that begins where it does."""
+        return SessionMemory(
+            self.generation,
+            tuple(changed if segment.start == changed.start else segment for segment in self.segments),
+        )

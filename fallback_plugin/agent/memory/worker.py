@@ -75,8 +75,9 @@ class CommitWorker:
         self._is_draining = True
         with anyio.move_on_after(deadline_s):
             await self.quiet()
+            unreached: dict[str, set[str]] = {}
             while dirty := await self._ledger.dirty():
-                if not await self._pass(dirty):
+                if not await self._pass(dirty, unreached):
                     break
         left = await self._ledger.dirty()
         if left:
@@ -107,12 +108,16 @@ class CommitWorker:
         self._tasks.start_soon(do)
         return done
 
-    async def _pass(self, sessions: list[str]) -> bool:
-        """Commit one segment of each session, side by side; tell whether any was kept."""
+    async def _pass(self, sessions: list[str], unreached: dict[str, set[str]]) -> bool:
+        """Commit one segment of each session, side by side; tell whether any was kept.
+
+        Owners that could not be reached before are left out.
+        """
         kept: list[str] = []
 
         async def commit(session_id: str) -> None:
-            if await self._ledger.commit(session_id, wait=True):
+            left_out = unreached.setdefault(session_id, set())
+            if await self._ledger.commit(session_id, wait=True, unreached=left_out):
                 kept.append(session_id)
 
         for done in [self.start(partial(commit, session_id)) for session_id in sessions]:
@@ -120,5 +125,6 @@ class CommitWorker:
         return bool(kept)
 
     async def _commit_all(self, session_id: str) -> None:
-        while await self._ledger.commit(session_id):
+        unreached: set[str] = set()
+        while await self._ledger.commit(session_id, unreached=unreached):
             pass

@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from fallback_plugin.agent.store.schema import FORMAT, check_owner
 from fallback_plugin.agent.store.trouble import damaged
@@ -33,8 +33,22 @@ def connect_to_read(file: Path) -> sqlite3.Connection:
     return rows
 
 
-def prepare(rows: sqlite3.Connection, file: Path, now: float) -> tuple[int, tuple[str, ...]]:
-    """Make an open database ready for writing; return this start's number, and what a person should know.
+class Prepared(NamedTuple):
+    """A database that is ready for writing.
+
+    Attributes:
+        boot: this start's number.
+        was_cut_off: whether an earlier start did not end in good order.
+        notices: what a person should know.
+    """
+
+    boot: int
+    was_cut_off: bool
+    notices: tuple[str, ...]
+
+
+def prepare(rows: sqlite3.Connection, file: Path, now: float) -> Prepared:
+    """Make an open database ready for writing.
 
     Raises:
         StoreError: for a file of a newer release or of another program, and for a damaged one.
@@ -43,13 +57,14 @@ def prepare(rows: sqlite3.Connection, file: Path, now: float) -> tuple[int, tupl
     notices = _choose_journal(rows, file)
     rows.execute("PRAGMA synchronous = FULL")
     FORMAT.migrate(rows)
-    if _ended_uncleanly(rows):
+    was_cut_off = _ended_uncleanly(rows)
+    if was_cut_off:
         problem = rows.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
             raise damaged(file, problem)
         rows.execute("UPDATE boot SET stopped = ? WHERE stopped IS NULL", (now,))
     cursor = rows.execute("INSERT INTO boot (started) VALUES (?)", (now,))
-    return int(cursor.lastrowid or 0), notices
+    return Prepared(int(cursor.lastrowid or 0), was_cut_off, notices)
 
 
 def check_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:

@@ -143,6 +143,17 @@ def delete(rows: Rows, session_id: str, now: float) -> None:
     rows.execute("UPDATE session SET deleted = ? WHERE id = ?", (now, session_id))
 
 
+def move(rows: Rows, old: str, new: str) -> int:
+    """Let the sessions of a folder, and those of folders in it, be of another one; return how many."""
+    inside = f"{old.rstrip('/')}/"
+    moved = rows.execute(
+        "UPDATE session SET directory = ?2 || substr(directory, length(?1) + 1) "
+        "WHERE directory = ?1 OR substr(directory, 1, length(?3)) = ?3",
+        (old, new, inside),
+    )
+    return moved.rowcount
+
+
 def _session(row: Sequence[Any]) -> Session:
     return Session(
         id=row[0],

@@ -14,7 +14,7 @@ from fallback_plugin.agent.records import HostEvent, StoredEvent
 from fallback_plugin.agent.store import events
 from fallback_plugin.agent.store.backup import back_up
 from fallback_plugin.agent.store.folder import DataFolder
-from fallback_plugin.agent.store.opening import check_sqlite, connect, connect_to_read, prepare
+from fallback_plugin.agent.store.opening import Prepared, check_sqlite, connect, connect_to_read, prepare
 from fallback_plugin.agent.store.transaction import Rows, Transaction
 from fallback_plugin.agent.store.trouble import explaining
 from fallback_plugin.agent.store.writer import Committed, Job, Writer
@@ -36,6 +36,7 @@ class Store:
     Attributes:
         file: the database.
         boot: the number of this start of the host.
+        was_cut_off: whether an earlier start did not end in good order.
         last_event: the sequence of the last event that was published.
         notices: what a person should know about the place, e.g. that it is slow.
     """
@@ -44,20 +45,22 @@ class Store:
         self,
         folder: DataFolder,
         rows: Rows,
+        prepared: Prepared,
         *,
-        boot: int,
-        notices: tuple[str, ...],
         clock: Callable[[], float],
     ) -> None:
         self.file: Final = folder.file
-        self.boot: Final = boot
-        self.notices: Final = notices
+        self.boot: Final = prepared.boot
+        self.was_cut_off: Final = prepared.was_cut_off
+        self.notices: Final = prepared.notices
         self.last_event = events.last_sequence(rows)
         self._folder: Final = folder
         self._rows: Final = rows
         self._clock: Final = clock
         self._listeners: Final[list[Committed]] = []
-        self._writer: Final = Writer(rows, folder.file, boot=boot, clock=clock, committed=self._publish)
+        self._writer: Final = Writer(
+            rows, folder.file, boot=prepared.boot, clock=clock, committed=self._publish
+        )
         self._readers: Final = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._reading: Final[list[Rows]] = []
         self._local: Final = threading.local()
@@ -75,17 +78,19 @@ class Store:
         held = DataFolder.enter(folder)
         try:
             with explaining(held.file):
+                held.check_not_emptied()
                 held.make_private()
                 rows = connect(held.file)
                 try:
-                    boot, notices = prepare(rows, held.file, clock())
+                    prepared = prepare(rows, held.file, clock())
                 except BaseException:
                     rows.close()
                     raise
+                held.note_sessions()
         except BaseException:
             held.leave()
             raise
-        return cls(held, rows, boot=boot, notices=notices, clock=clock)
+        return cls(held, rows, prepared, clock=clock)
 
     def listen(self, committed: Committed) -> None:
         """Have what each job publishes handed over too: after its commit, before its caller goes on."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from fallback_plugin.errors import StoreError
 
-_FULL: Final = "the disk is full; make room and send the prompt again. What was stored can still be read"
+_FULL: Final = "the disk is full; make room, then send again what was refused. What is stored can be read"
 _DAMAGED: Final = (
     "it is damaged, and was left as it is; put a backup in its place, or begin with an empty one: "
     "`fallback-plugin sessions set-aside` renames it"
@@ -28,6 +28,20 @@ _ADVICE: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; make its folder exist and writable, on a local disk",
     sqlite3.SQLITE_TOOBIG: "what is to be stored is too large; send less at once",
 }
+_MAY_PASS: Final = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
+"""What refuses a write because of the state of the disk or the machine, not because of the write itself."""
+
 _STATUS: Final[Mapping[int, int]] = {
     sqlite3.SQLITE_FULL: 507,
     sqlite3.SQLITE_BUSY: 503,
@@ -46,7 +60,8 @@ def explained(error: sqlite3.Error, file: Path) -> StoreError:
     # An error that Python's own side of the binding raises has no code.
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "this should not happen; start the host again, and report it if it stays")
-    return StoreError(f"{file}: {advice} ({error})", status=_STATUS.get(code, 500))
+    message = f"{file}: {advice} ({error})"
+    return StoreError(message, status=_STATUS.get(code, 500), may_pass=code in _MAY_PASS)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ SENTENCES: Final = (
     phrase("user", r"user (?:has )?rejected (?:the )?permission|user dismissed this question", "OpenCode"),
     phrase("host", r"tool call not allowed while generating summary", "OpenCode"),
     phrase("host", r"user has specified a rule which prevents you from using", "OpenCode"),
+    phrase("host", r"the host could not store this answer|the turn broke off: the log has", "our own host"),
     phrase("unknown", r"unexpected server error", "OpenCode: it has lost what went wrong"),
     phrase("model_not_found", r"providermodelnotfounderror", "OpenCode"),
 )

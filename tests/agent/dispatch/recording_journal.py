@@ -48,7 +48,8 @@ class RecordingJournal:
     """Keeps sessions, runs, messages and events.
 
     ``pause`` is awaited inside each call, before it takes effect, and ``pause_reading`` in one that only
-    reads; ``refuse`` names calls that fail, and so does ``fails``.
+    reads; ``refuse`` names calls that fail, and so does ``fails``. ``is_full`` lets all that write fail for a
+    while, as a full disk does, and ``full_for`` those it names.
     """
 
     sessions: set[str] = field(default_factory=lambda: {"s"})
@@ -59,6 +60,8 @@ class RecordingJournal:
     continued: dict[str, str] = field(default_factory=dict)
     refuse: set[str] = field(default_factory=set)
     fails: Callable[[str], bool] = _never
+    is_full: bool = False
+    full_for: set[str] = field(default_factory=set)
     pause: Callable[[], Awaitable[None]] = _at_once
     pause_reading: Callable[[], Awaitable[None]] = _at_once
     _answers: dict[str, list[Message]] = field(default_factory=dict)
@@ -142,7 +145,7 @@ class RecordingJournal:
             stored = self.runs[run.id]
             if stored.state == "ended":
                 return False
-            if stored.state == "accepted":
+            if stored.state in ("accepted", "queued"):
                 self._say(run, "user", run.prompt.text)
             self._answer(stored)
             self._end(stored, outcome, error)
@@ -244,6 +247,8 @@ class RecordingJournal:
     async def _call(self, name: str) -> AsyncIterator[None]:
         async with self._in_order:
             await self.pause()
+            if self.is_full or name in self.full_for:
+                raise StoreError(f"{name}: the disk is full", status=507, may_pass=True)
             if name in self.refuse or self.fails(name):
                 raise StoreError(f"{name}: the disk is full")
             yield

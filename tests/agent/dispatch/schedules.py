@@ -13,7 +13,7 @@ import anyio.lowlevel
 from fallback_plugin.agent.dispatch.lane import Cancelled, CancelMode
 from fallback_plugin.agent.protocols import Steered
 from fallback_plugin.agent.records import Delivery, Run
-from fallback_plugin.errors import AgentError
+from fallback_plugin.errors import AgentError, StoreError
 from tests.agent.dispatch.recording_journal import RecordingJournal
 from tests.agent.dispatch.scripted_turns import Stuck, answer, breaks, closing, fails, forgets_to_end
 from tests.agent.dispatch.stage import Stage
@@ -33,6 +33,8 @@ Word: TypeAlias = Literal[
     "hold",
     "send",
     "discard",
+    "fill",
+    "room",
 ]
 
 
@@ -63,6 +65,7 @@ class Performance:
 
     seed: int
     stop_at_end: bool = False
+    is_full_to_the_end: bool = False
     stage: Stage = field(default_factory=Stage)
     must_be_cancelled: set[int] = field(default_factory=set)
     cancels: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in SESSIONS})
@@ -91,6 +94,9 @@ class Performance:
                             await anyio.lowlevel.checkpoint()
                         people.start_soon(self.do, step)
                     await anyio.lowlevel.checkpoint()
+                    if self.is_full_to_the_end:
+                        await anyio.sleep(50)
+                    self.stage.journal.is_full = False
                     if self.stop_at_end:
                         await self.a_while()
                         people.start_soon(self.stage.dispatcher.stop)
@@ -170,12 +176,27 @@ class Performance:
         self.stage.dispatcher.release(session_id)
 
     async def empty(self, session_id: str) -> None:
+        try:
+            await self.deletion(session_id)
+        except StoreError:
+            self.cancels[name_of(session_id)].append(self.now)  # what was there is cancelled all the same
+            raise
+
+    async def deletion(self, session_id: str) -> None:
         async with self.stage.dispatcher.isolation.emptied(session_id):
             self.cancels[name_of(session_id)].append(self.now)
             status = self.stage.dispatcher.status(session_id)
             assert not status.is_busy
             await self.a_while()
             assert self.stage.dispatcher.status(session_id) == status
+
+    async def fill(self, _session_id: str) -> None:
+        """Let nothing be written from now on."""
+        self.stage.journal.is_full = True
+
+    async def room(self, _session_id: str) -> None:
+        """Let everything be written again."""
+        self.stage.journal.is_full = False
 
     async def undo(self, session_id: str) -> None:
         async with self.stage.dispatcher.isolation.exclusive(session_id, "undo"):

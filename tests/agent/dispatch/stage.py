@@ -23,7 +23,13 @@ class Stage:
     def __init__(self) -> None:
         self.journal = RecordingJournal()
         self.turns = ScriptedTurns(self.journal)
-        self.dispatcher = Dispatcher(self.journal, self.turns, watchdog_s=WATCHDOG_S)
+        self.stalled: list[tuple[str, Exception]] = []
+        self.dispatcher = Dispatcher(
+            self.journal,
+            self.turns,
+            watchdog_s=WATCHDOG_S,
+            on_stalled=lambda session_id, error: self.stalled.append((session_id, error)),
+        )
 
     def script(self, **behaviours: Behaviour) -> None:
         self.turns.behaviours.update(behaviours)

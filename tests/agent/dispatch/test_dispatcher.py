@@ -1,14 +1,17 @@
 """Prompts through the dispatcher: accepted, run, cancelled, each with one end."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from fallback_plugin.agent.dispatch import LaneStatus
+from fallback_plugin.agent.dispatch import Cancelled, LaneStatus
 from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.errors import AgentError, FencedError, StoreError
+from fallback_plugin.fallback.classify import classify
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.wire.error import read_error
 from tests.agent.dispatch.scripted_turns import Steps, Stuck, breaks, fails, forgets_to_end
 from tests.agent.dispatch.stage import WATCHDOG_S, Stage, on_stage, prompt
 
@@ -577,3 +580,185 @@ def test_before_it_runs_nothing_is_accepted() -> None:
 
     with pytest.raises(AgentError, match="does not run"):
         anyio.run(early)
+
+
+@on_stage
+async def test_H6_prompts_that_a_full_disk_stopped_run_in_order_once_there_is_room(stage: Stage) -> None:
+    held = stage.hold("a")
+    await stage.send("a", "b", "c", "d")
+    stage.journal.is_full = True
+    held.gate.set()
+    await anyio.sleep(100)
+    assert stage.dispatcher.status("s") == LaneStatus(1, 0, 3, is_busy=True)
+    assert stage.journal.outcomes() == []
+    stage.journal.is_full = False
+    await stage.send("e")
+    await anyio.sleep(100)
+
+    assert stage.journal.outcomes() == [("a", "failed"), *((text, "completed") for text in "bcde")]
+    assert stage.journal.statuses() == ["busy", "idle"]
+
+
+@on_stage
+async def test_H6_who_waits_on_a_full_disk_is_told_and_the_run_goes_on_later(stage: Stage) -> None:
+    held = stage.hold("a")
+    await stage.send("a")
+    waiting = (await stage.accept("b")).run
+    told: list[StoreError] = []
+
+    async def wait() -> None:
+        try:
+            await stage.dispatcher.wait(waiting.id)
+        except StoreError as error:
+            told.append(error)
+
+    stage.journal.full_for = {"activate"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await stage.quiet()
+        held.gate.set()
+    with pytest.raises(StoreError, match="goes on by itself"):
+        await stage.dispatcher.wait(waiting.id)
+    stage.journal.full_for = set()
+    await anyio.sleep(5)
+
+    assert [error.status for error in told] == [507]
+    assert stage.journal.outcomes() == [("a", "completed"), ("b", "completed")]
+
+
+@on_stage
+async def test_H6_a_cancel_on_a_full_disk_counts_and_is_written_later(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a", "b", "c")
+    stage.journal.is_full = True
+    with pytest.raises(StoreError):
+        await stage.dispatcher.cancel("s")
+    await anyio.sleep(20)
+    stage.journal.is_full = False
+    await stage.send("d")
+    await anyio.sleep(20)
+
+    assert dict(stage.journal.outcomes()) == {
+        "a": "cancelled",
+        "b": "cancelled",
+        "c": "cancelled",
+        "d": "completed",
+    }
+    assert stage.turns.begun == ["a", "d"]
+    words = [text for role, text in stage.journal.history() if role == "user"]
+    assert words == ["a", "b", "c", "d"]
+
+
+@on_stage
+async def test_H6_a_discard_on_a_full_disk_counts_and_is_written_later(stage: Stage) -> None:
+    held = stage.hold("a")
+    await stage.send("a", "b")
+    (waiting,) = stage.dispatcher.queued("s")
+    stage.journal.is_full = True
+    with pytest.raises(StoreError):
+        await stage.dispatcher.discard("s", waiting.id)
+    stage.journal.is_full = False
+    held.gate.set()
+    await anyio.sleep(5)
+
+    assert stage.journal.outcomes() == [("b", "discarded"), ("a", "completed")]
+
+
+@on_stage
+async def test_H6_a_full_disk_does_not_keep_a_deletion_or_a_stop_of_the_host_waiting(stage: Stage) -> None:
+    held = stage.hold("a")
+    await stage.send("a", "b")
+    stage.journal.is_full = True
+    held.gate.set()
+    await stage.quiet()
+
+    with anyio.fail_after(1), pytest.raises(StoreError, match="goes on by itself"):
+        async with stage.dispatcher.isolation.emptied("s"):
+            pass
+    with anyio.fail_after(1):
+        assert await stage.dispatcher.stop()
+
+    assert stage.journal.states() == {"a": "active", "b": "queued"}
+
+
+@on_stage
+async def test_H6_a_session_that_waits_is_told_of_once_and_others_go_on(stage: Stage) -> None:
+    stage.journal.sessions = {"s", "t"}
+    stage.journal.full_for = {"activate"}
+    await stage.send("a")
+    await anyio.sleep(10)
+    stage.journal.full_for = set()
+    with anyio.fail_after(0.5):
+        await stage.dispatcher.wait((await stage.accept("other", "t")).run.id)
+    await anyio.sleep(5)
+
+    assert [session_id for session_id, _ in stage.stalled] == ["s"]
+    assert "the disk is full" in str(stage.stalled[0][1])
+    assert stage.journal.outcomes() == [("other", "completed"), ("a", "completed")]
+
+
+@on_stage
+async def test_H12_a_cancel_returns_the_words_of_what_was_just_being_accepted(stage: Stage) -> None:
+    stage.hold("a")
+    await stage.send("a", "queued")
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+    hits: list[Cancelled] = []
+
+    async def cancel() -> None:
+        hits.append(await stage.dispatcher.cancel("s"))
+
+    async with anyio.create_task_group() as tasks:
+        for text in ("b", "c"):
+            tasks.start_soon(stage.accept, text)
+        await stage.quiet()
+        tasks.start_soon(cancel)
+        tasks.start_soon(cancel)
+        await stage.quiet()
+        gate.set()
+
+    words = [sorted(run.prompt.text for run in hit.dropped) for hit in hits]
+    assert sorted(words) == [["b", "c"], ["b", "c", "queued"]]
+    assert [hit.accepted for hit in hits] == [2, 2]
+
+
+@on_stage
+async def test_H12_a_cancel_does_not_return_what_could_not_be_accepted(stage: Stage) -> None:
+    gate = anyio.Event()
+    stage.journal.pause = gate.wait
+    stage.journal.refuse = {"accept"}
+    hits: list[Cancelled] = []
+
+    async def accept() -> None:
+        with suppress(StoreError):
+            await stage.accept("a")
+
+    async def cancel() -> None:
+        hits.append(await stage.dispatcher.cancel("s"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(accept)
+        await stage.quiet()
+        tasks.start_soon(cancel)
+        await stage.quiet()
+        gate.set()
+
+    assert [(hit.accepted, hit.dropped) for hit in hits] == [(1, ())]
+
+
+@pytest.mark.parametrize("reason", ["a full disk", "a mistake"])
+def test_H6_what_the_host_could_not_do_is_no_failure_of_the_model(reason: str) -> None:
+    @on_stage
+    async def play(stage: Stage) -> None:
+        stage.script(a=breaks)
+        if reason == "a full disk":
+            stage.script(a=forgets_to_end)
+            stage.journal.refuse = {"activate"}
+        accepted = await stage.accept("a")
+        await stage.quiet()
+
+        error = read_error(stage.journal.runs[accepted.run.id].error)
+        assert error is not None
+        assert classify(error, 0.0).kind == "host"
+
+    play()

@@ -65,6 +65,21 @@ def test_whatever_happens_each_run_ends_once_and_in_order(schedule: list[Step], 
     performance.check()
 
 
+def test_H6_writes_that_fail_for_a_while_lose_no_run_and_no_order() -> None:
+    """The same schedules on a disk that is full now and then, and for a long time at the end."""
+    words: tuple[Word, ...] = (*WORDS, *("fill",) * 4, *("room",) * 3)
+    for seed in range(BY_SEED):
+        random = Random(seed)  # noqa: S311 -- a schedule, no secret
+        performance = Performance(seed, is_full_to_the_end=seed % 2 == 0)
+        performance.play(
+            [
+                Step(random.choice(words), random.choice(SESSIONS), random.choice(PAUSES))
+                for _ in range(random.randrange(3, 40))
+            ]
+        )
+        performance.check()
+
+
 @thorough
 @given(schedules, seeds)
 def test_a_stop_in_the_midst_of_it_loses_nothing(schedule: list[Step], seed: int) -> None:

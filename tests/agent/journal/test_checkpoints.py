@@ -282,7 +282,9 @@ async def test_g9_a_full_disk_ends_the_turn_clearly_and_gives_the_prompt_back(ho
     await host.store.write(lambda tx: tx.rows.execute(f"PRAGMA max_page_count = {pages}").fetchone())
     big = "x" * 500_000
 
-    with pytest.raises(StoreError, match="the disk is full; make room and send the prompt again") as caught:
+    with pytest.raises(
+        StoreError, match="the disk is full; make room, then send again what was refused"
+    ) as caught:
         await host.accepted(session.id, big)
 
     assert caught.value.status == 507

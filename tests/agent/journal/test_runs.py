@@ -1,10 +1,11 @@
 """A run's way from its acceptance to its one end."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
-from fallback_plugin.agent.records import Run
+from fallback_plugin.agent.records import Run, UserPrompt
 from fallback_plugin.agent.store import runs
 from fallback_plugin.errors import AgentError, FencedError
 from fallback_plugin.events import AssistantMessage, UserMessage
@@ -74,6 +75,78 @@ async def test_report_S8_a_clients_key_makes_two_requests_one(host: Host) -> Non
     again = await host.runs.accept(session.id, prompt(client_key="submit-1"), 2)
 
     assert (again.is_new, again.run.id, again.run.state) == (False, first.run.id, "ended")
+
+
+@pytest.mark.parametrize("state", ["accepted", "queued", "active", "ended"])
+@pytest.mark.parametrize("name", [{"client_key": "k"}, {"message_id": "msg_own", "client_key": "msg_own"}])
+async def test_H7_other_words_under_a_known_name_are_refused(
+    host: Host, state: str, name: dict[str, str]
+) -> None:
+    session = await host.session()
+    first = (await host.runs.accept(session.id, prompt("first", **name), 1)).run
+    if state == "queued":
+        await host.runs.queue(first)
+    elif state != "accepted":
+        begun = await host.runs.activate(first)
+        if state == "ended":
+            await host.runs.turn(begun).finish(None, "completed")
+
+    again = await host.runs.accept(session.id, prompt("first", **name), 2)
+    with pytest.raises(AgentError, match="with another content") as refused:
+        await host.runs.accept(session.id, prompt("second", **name), 3)
+
+    assert (again.run.id, again.is_new, refused.value.status) == (first.id, False, 409)
+
+
+@pytest.mark.parametrize(
+    "more", [{"no_reply": True}, {"system": "Be brief."}, {"tools": {"bash": False}}, {"delivery": "steer"}]
+)
+async def test_H7_another_request_for_the_same_words_is_refused_too(host: Host, more: dict[str, Any]) -> None:
+    session = await host.session()
+    await host.runs.accept(session.id, prompt(client_key="k"), 1)
+
+    with pytest.raises(AgentError, match="with another content"):
+        await host.runs.accept(session.id, prompt(client_key="k", **more), 2)
+
+
+async def test_H7_new_names_of_the_parts_are_no_other_content(host: Host) -> None:
+    session = await host.session()
+    part = {"type": "text", "text": "hello"}
+    first = UserPrompt(parts=({**part, "id": "prt_1"},), client_key="k")
+    again = UserPrompt(parts=({**part, "id": "prt_2"},), client_key="k")
+
+    accepted = [
+        (await host.runs.accept(session.id, each, n)).run.id for n, each in enumerate((first, again), 1)
+    ]
+
+    assert len(set(accepted)) == 1
+
+
+@pytest.mark.parametrize("keys", [("k1", "k2"), ("k1", "msg_own"), ("msg_own", "k2")])
+async def test_H7_two_waiting_prompts_never_have_one_message(host: Host, keys: tuple[str, str]) -> None:
+    session = await host.session()
+    await host.active(session.id, "under way")
+    first = prompt("one", message_id="msg_own", client_key=keys[0])
+    accepted = await host.runs.accept(session.id, first, 2)
+
+    with pytest.raises(AgentError, match="with another content") as refused:
+        await host.runs.accept(session.id, prompt("two", message_id="msg_own", client_key=keys[1]), 3)
+    again = await host.runs.accept(session.id, prompt("one", message_id="msg_own", client_key=keys[1]), 4)
+
+    assert refused.value.status == 409
+    assert (again.run.id, again.is_new) == (accepted.run.id, False)
+
+
+async def test_H7_two_parts_with_one_id_are_refused_and_leave_nothing(host: Host) -> None:
+    session = await host.session()
+    part = {"type": "text", "id": "prt_own"}
+    twice = UserPrompt(parts=({**part, "text": "a"}, {**part, "text": "b"}))
+
+    with pytest.raises(AgentError, match="two parts of the prompt have the id prt_own") as refused:
+        await host.runs.accept(session.id, twice, 1)
+
+    assert refused.value.status == 400
+    assert host.told("run.updated") == []
 
 
 async def test_the_same_key_in_another_session_is_another_prompt(host: Host) -> None:

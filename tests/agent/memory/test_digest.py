@@ -9,7 +9,7 @@ import pytest
 from fallback_plugin.agent.memory.digest import SessionDigests, digest, file_name
 from fallback_plugin.agent.memory.plugin_provider import MemoryPlugins
 from fallback_plugin.errors import AgentError
-from fallback_plugin.events import AssistantMessage, Part, StoredMessage, UserMessage
+from fallback_plugin.events import AssistantMessage, HostError, Part, StoredMessage, UserMessage
 from fallback_plugin.hookspecs import MemorySegment, hookimpl
 from fallback_plugin.model_ref import ModelRef
 from tests.plugins.fake_calls import host_of, running
@@ -31,8 +31,16 @@ def user(*parts: Part) -> StoredMessage:
     return StoredMessage(info=UserMessage(id="m", session_id="s", model=MODEL, created_at=0), parts=parts)
 
 
-def assistant(*parts: Part) -> StoredMessage:
-    info = AssistantMessage(id="n", session_id="s", parent_id="m", model=MODEL, created_at=0)
+def assistant(*parts: Part, completed: bool = True, error: HostError | None = None) -> StoredMessage:
+    info = AssistantMessage(
+        id="n",
+        session_id="s",
+        parent_id="m",
+        model=MODEL,
+        created_at=0,
+        completed=completed,
+        error=error,
+    )
     return StoredMessage(info=info, parts=parts)
 
 
@@ -70,6 +78,28 @@ def test_a_digest_has_the_words_and_who_said_them() -> None:
     assert digest("s", segment(), history) == (
         "<!-- committed: s:1-1 -->\n# Session s\n\n"
         "## User\n\nwhy?\n\n## Assistant\n\nLet me see.\n\nBecause.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("MessageAbortedError", "*(This answer was stopped here.)*"),
+        ("APIError", "*(This answer failed here.)*"),
+        (None, "*(This answer was not finished yet.)*"),
+    ],
+)
+@pytest.mark.parametrize("words", [["Half of it"], []])
+def test_P15_an_answer_that_broke_off_is_marked(name: str | None, mark: str, words: list[str]) -> None:
+    error = HostError(name=name, message="no") if name else None
+    broken = assistant(*map(part, words), completed=error is not None, error=error)
+    history = [user(part("one")), broken, user(part("two")), assistant(part("All of it."))]
+
+    text = digest("s", segment(), history).partition("# Session s\n\n")[2]
+
+    half = "\n\n".join([*words, mark])
+    assert text == (
+        f"## User\n\none\n\n## Assistant\n\n{half}\n\n## User\n\ntwo\n\n## Assistant\n\nAll of it.\n"
     )
 
 

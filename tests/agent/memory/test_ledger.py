@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from fallback_plugin.agent.memory import Segment, SessionMemory
+from fallback_plugin.agent.memory import CommitWorker, Segment, SessionMemory
 from fallback_plugin.agent.memory.segments import FIRST_WAIT_S, LONGEST_WAIT_S, MAX_ATTEMPTS
 from tests.agent.memory.providers import FakeProvider, Memory
 from tests.agent.virtual_time import in_virtual_time
@@ -311,5 +311,62 @@ def test_a_partly_covered_segment_keeps_its_rest() -> None:
         4, (Segment(start=1, end=2, owner_key="A"), Segment(start=3, end=4, owner_key="B"))
     )
 
-    assert memory.succeeded(3) == SessionMemory(4, (Segment(start=4, end=4, owner_key="B"),))
-    assert memory.succeeded(3).committed == 3
+    assert memory.succeeded(1, 3) == SessionMemory(4, (Segment(start=4, end=4, owner_key="B"),))
+    assert memory.succeeded(1, 3).committed == 3
+
+
+@in_virtual_time
+async def test_H8_turns_of_an_owner_that_is_gone_keep_no_other_owner_waiting() -> None:
+    here = FakeProvider("here")
+    memory = Memory(here)
+    await memory.marked(2, "gone")
+    await memory.marked(2, "here")
+    await memory.marked(1, "gone")
+
+    assert await memory.ledger.commit("s")
+    assert not await memory.ledger.commit("s")
+    await memory.marked(1, "here")
+    assert await memory.ledger.commit("s")
+
+    assert [(segment.start, segment.end) for segment in here.got] == [(3, 4), (6, 6)]
+    left = memory.stored().segments
+    assert [(each.start, each.end, each.owner_key) for each in left] == [(1, 2, "gone"), (5, 5, "gone")]
+    assert left[0].last_error == "there is no memory provider 'gone'"
+
+
+@in_virtual_time
+async def test_H8_an_owner_that_comes_back_gets_its_turns_in_their_order() -> None:
+    here, gone = FakeProvider("here"), FakeProvider("gone", failures=1)
+    memory = Memory(here, gone)
+    for owner in ("gone", "here", "gone", "here"):
+        await memory.marked(1, owner)
+
+    while await memory.ledger.commit("s"):
+        pass
+
+    assert [segment.start for segment in here.got] == [2, 4]
+    assert [segment.start for segment in gone.got] == [1, 1, 3]
+    assert memory.stored().is_clean
+
+
+@in_virtual_time
+async def test_H8_a_pass_asks_an_owner_that_is_gone_once() -> None:
+    here = FakeProvider("here")
+    memory = Memory(here)
+    for owner in ("gone", "here", "other", "here", "other", "here"):
+        await memory.marked(1, owner)
+    worker = CommitWorker(memory.ledger, clock=lambda: memory.now)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.run)
+        worker.commit_soon("s")
+        await worker.quiet()
+        tasks.cancel_scope.cancel()
+
+    assert [segment.start for segment in here.got] == [2, 4, 6]
+    assert [segment.attempts for segment in memory.stored().segments] == [1, 1, 0]
+
+
+def test_H8_turns_of_one_owner_are_no_segment_over_a_turn_that_was_kept() -> None:
+    memory = SessionMemory().marked("gone").marked("here").succeeded(2, 2).marked("gone")
+
+    assert [(each.start, each.end) for each in memory.segments] == [(1, 1), (3, 3)]

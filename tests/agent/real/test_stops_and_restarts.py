@@ -1,5 +1,7 @@
 """Our own host is stopped, killed and started again in the midst of work."""
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -111,6 +113,32 @@ def test_a_stop_ends_the_command_and_what_it_started(home: AgentHome) -> None:
 
         assert [alive(int(file.read_text())) for file in pids] == [False, False]
         assert ended(server, position)["outcome"] == "cancelled"
+
+
+def test_H12_commands_of_a_killed_host_end_at_the_next_start_but_for_detached_ones(
+    tmp_path: Path,
+) -> None:
+    command = (
+        "set -m; echo $$ > pid; sleep 600 & echo $! > child; (trap '' TERM; sleep 601) & echo $! > stubborn; "
+        "setsid sh -c 'echo $$ > detached; exec sleep 602' & wait"
+    )
+    with ScriptedProvider({"runs": [tool_call("bash", {"command": command})]}) as provider:
+        home = AgentHome(tmp_path, provider, {"fake": ["runs"]}, SETTINGS)
+        names = ["pid", "child", "stubborn", "detached"]
+        with AgentServer(home) as server:
+            server.prompt(server.create_session(), "Run it.", "fake/runs")
+            wait_for_files(*(home.directory / name for name in names))
+            pids = {name: int((home.directory / name).read_text()) for name in names}
+            server.kill()
+        assert [alive(pid) for pid in pids.values()] == [True] * 4
+
+        try:
+            with AgentServer(home):
+                still = [name for name, pid in pids.items() if alive(pid)]
+        finally:
+            os.kill(pids["detached"], signal.SIGKILL)
+
+    assert still == ["detached"]
 
 
 def wait_for_files(*files: Path) -> None:

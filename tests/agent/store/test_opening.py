@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from fallback_plugin.agent.store import Store
-from fallback_plugin.agent.store.folder import DATABASE, set_aside
+from fallback_plugin.agent.store.folder import DATABASE, DataFolder, set_aside
 from fallback_plugin.agent.store.opening import check_sqlite
 from fallback_plugin.agent.store.schema import FORMAT
 from fallback_plugin.errors import StoreError
@@ -99,6 +99,56 @@ def test_two_hosts_in_one_process_do_not_share_it_either(folder: Path) -> None:
         Store.open(folder)
 
     store.close()
+    open_and_close(folder)
+
+
+def test_H12_a_file_that_was_emptied_is_not_taken_for_a_new_one(folder: Path) -> None:
+    open_and_close(folder)
+    (folder / DATABASE).write_bytes(b"")
+
+    for _ in range(2):
+        with pytest.raises(StoreError, match="empty, though sessions were kept in it") as refused:
+            Store.open(folder)
+        assert "sessions set-aside" in str(refused.value)
+    assert (folder / DATABASE).stat().st_size == 0
+
+    set_aside(folder)
+    open_and_close(folder)
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-journal"])
+def test_H12_an_empty_file_whose_log_is_there_keeps_its_log(folder: Path, suffix: str) -> None:
+    folder.mkdir()
+    (folder / DATABASE).touch()
+    log = folder / f"{DATABASE}{suffix}"
+    log.write_bytes(b"pages")
+
+    with pytest.raises(StoreError, match="empty, though sessions were kept in it"):
+        Store.open(folder)
+
+    assert log.read_bytes() == b"pages"
+
+
+def test_H12_an_empty_file_of_a_start_that_was_cut_off_is_begun(folder: Path) -> None:
+    folder.mkdir()
+    (folder / DATABASE).touch()
+    (folder / "lock").write_text("12345")
+
+    open_and_close(folder)
+    open_and_close(folder)
+
+
+def test_H12_a_file_that_was_taken_away_is_begun_anew_also_after_a_start_that_was_cut_off(
+    folder: Path,
+) -> None:
+    open_and_close(folder)
+    (folder / DATABASE).unlink()
+    DataFolder.enter(folder).leave()
+    held = DataFolder.enter(folder)
+    held.check_not_emptied()
+    held.make_private()
+    held.leave()
+
     open_and_close(folder)
 
 

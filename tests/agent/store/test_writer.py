@@ -174,7 +174,7 @@ async def test_g9_a_full_disk_is_told_and_what_was_stored_can_still_be_read(host
     _, big, small = await asyncio.gather(*waiting, return_exceptions=True)
 
     assert isinstance(big, StoreError)
-    assert "the disk is full; make room and send the prompt again" in str(big)
+    assert "the disk is full; make room, then send again what was refused" in str(big)
     assert (big.status, small) == (507, 1)
     assert await names(host.store) == ["before"]
 

@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import Process
 
 from fallback_plugin.agent.records import Json
+from fallback_plugin.agent.turns.tools.leftover_commands import marked
 from fallback_plugin.agent.turns.tools.output import CappedOutput
 from fallback_plugin.agent.turns.tools.process_group import TERM_GRACE_S, process_group
 from fallback_plugin.agent.turns.tools.tool import Permit, ToolOutput, ToolRefusedError
@@ -23,7 +24,10 @@ _LAST_OUTPUT_S: Final = 0.5
 
 
 class BashTool:
-    """Runs commands. ``hidden`` returns the variables that these do not get: the keys of the providers."""
+    """Runs commands. ``hidden`` returns the variables that these do not get: the keys of the providers.
+
+    With the name of a ``host`` its commands carry a mark, by which they are found if the host is killed.
+    """
 
     name: Final = "bash"
     description: Final = (
@@ -47,9 +51,14 @@ class BashTool:
     }
 
     def __init__(
-        self, hidden: Callable[[], frozenset[str]] = frozenset, *, term_grace_s: float = TERM_GRACE_S
+        self,
+        hidden: Callable[[], frozenset[str]] = frozenset,
+        *,
+        host: str | None = None,
+        term_grace_s: float = TERM_GRACE_S,
     ) -> None:
         self._hidden = hidden
+        self._host = host
         self._term_grace_s = term_grace_s
 
     def permit(self, arguments: Json, project: Path) -> Permit:  # noqa: ARG002 -- a tool's signature
@@ -66,6 +75,8 @@ class BashTool:
         environ = {name: value for name, value in os.environ.items() if name not in hidden}
         output = CappedOutput()
         command = [shutil.which("bash") or "/bin/sh", "-c", arguments["command"]]
+        if self._host is not None:
+            command = marked(command, self._host)
         async with process_group(
             command, directory=project, environ=environ, term_grace_s=self._term_grace_s
         ) as process:
