@@ -30,7 +30,13 @@ from fallback_plugin.fallback.switching import Switching
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
 
-EMPTY: Final = Failure(kind="empty_response", evidence="finish:stop without text or tool call")
+EMPTY_ENDS: Final = frozenset({"stop", "length", "other"})
+"""How a step ends a turn. One without text or tool call is no answer: at ``length`` it was all thoughts."""
+
+
+def empty_answer(finish: str) -> Failure:
+    """Return the failure of a step that ended so and said nothing."""
+    return Failure(kind="empty_response", evidence=f"finish:{finish} without text or tool call")
 
 
 class Signals:
@@ -84,8 +90,9 @@ class Signals:
             return quiet
         # OpenCode may show a message as finished before its parts: only the step's own end counts.
         unspoken = message.id == attempt.step and attempt.finished and not attempt.spoken
-        if message.finish == "stop" and unspoken and not turn.compacting:
-            return [*quiet, *self._failed(session, turn, attempt, EMPTY, context, run="finished")]
+        if message.finish in EMPTY_ENDS and unspoken and not turn.compacting:
+            empty = empty_answer(message.finish)
+            return [*quiet, *self._failed(session, turn, attempt, empty, context, run="finished")]
         return quiet
 
     def error_part(self, session: Session, turn: Turn, part: Part, context: Context) -> list[Effect]:

@@ -366,9 +366,9 @@ class TestCompaction:
 class TestEmptyAnswer:
     """An answer that ends as if all were well, with nothing in it."""
 
-    def empty(self, stage: Stage, message: str = "msg_2") -> None:
+    def empty(self, stage: Stage, message: str = "msg_2", finish: str = "stop") -> None:
         stage.content(message, "step-finish")
-        stage.answer(message, finish="stop", time={"created": 1, "completed": 2})
+        stage.answer(message, finish=finish, time={"created": 1, "completed": 2})
         stage.idle()
 
     @pytest.fixture
@@ -394,6 +394,31 @@ class TestEmptyAnswer:
         assert prompt.message_id is None
         assert [part["type"] for part in prompt.parts] == ["text", "file", "file"]
         assert stage.all(effects.Abort) == []
+
+    @pytest.mark.parametrize("kind", [None, "reasoning"])
+    @pytest.mark.parametrize("finish", ["length", "other"])
+    def test_P13_an_output_limit_before_a_word_is_an_empty_answer(
+        self, stage: Stage, finish: str, kind: str | None
+    ) -> None:
+        if kind:
+            stage.content("msg_2", kind)
+        self.empty(stage, finish=finish)
+        stage.user()
+        self.sent(stage)
+        assert stage.last(effects.Revert).message_id == "msg_1"
+
+    @pytest.mark.parametrize("finish", ["length", "other"])
+    def test_P13_an_answer_that_reached_its_limit_stays(self, stage: Stage, finish: str) -> None:
+        stage.content("msg_2")
+        self.empty(stage, finish=finish)
+        stage.user()
+        assert stage.all(effects.Claim) == []
+
+    @pytest.mark.parametrize("finish", ["tool-calls", "content-filter"])
+    def test_P13_other_ends_are_the_hosts(self, stage: Stage, finish: str) -> None:
+        self.empty(stage, finish=finish)
+        stage.user()
+        assert stage.all(effects.Claim) == []
 
     def test_nothing_is_sent_before_the_hosts_last_word_on_the_turn(self, stage: Stage) -> None:
         self.empty(stage)
