@@ -60,12 +60,16 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
         from fallback_plugin.agent.host import Place  # noqa: PLC0415
         from fallback_plugin.agent.http.guard import Rules  # noqa: PLC0415
         from fallback_plugin.agent.http.server import is_loopback, listening, url_of  # noqa: PLC0415
+        from fallback_plugin.agent.providers.registry import way_problem  # noqa: PLC0415
         from fallback_plugin.agent.serving import Service  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise click.ClickException(
             f"{error.name} is not installed: pip install 'fallback-plugin[serve]'"
         ) from error
 
+    for provider, table in settings.providers.items():
+        if table.base_url and (problem := way_problem(table.base_url)):
+            click.echo(f"warning: the models of {provider} cannot be reached: {problem}", err=True)
     password = os.environ.get(PASSWORD) or None
     if password is None and not is_loopback(host):
         raise click.UsageError(

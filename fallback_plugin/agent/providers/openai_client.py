@@ -29,6 +29,7 @@ from fallback_plugin.agent.providers.sse import EventStreamDecoder, ServerSentEv
 from fallback_plugin.agent.providers.timeouts import Timeouts
 from fallback_plugin.agent.records import Json
 from fallback_plugin.events import HostError
+from fallback_plugin.network import is_this_machine, trusted_certificates
 
 _SENT: Final = frozenset(
     {"accept", "connection", "content-length", "content-type", "host", "user-agent", "x-session-id"}
@@ -45,6 +46,8 @@ class OpenAIClient:
         self._api_key = api_key
         self._timeouts = timeouts
         self._http = httpx.AsyncClient(
+            verify=trusted_certificates(),
+            trust_env=not is_this_machine(httpx.URL(base_url).host),
             timeout=httpx.Timeout(timeouts.silence_s, connect=timeouts.connect_s, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             follow_redirects=False,
