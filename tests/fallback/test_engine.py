@@ -9,7 +9,7 @@ from fallback_plugin.events import AssistantMessage, Part, SessionDeleted, Store
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
-from fallback_plugin.hookspecs import PromptRequest
+from fallback_plugin.hookspecs import ACTIVITY_EVERY_S, PromptRequest
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -553,7 +553,7 @@ class TestStall:
         stage.host("message.part.delta", messageID="msg_2", partID="prt_1", field="text", delta="…")
         (again,) = self.fire(stage, 25)
         assert isinstance(again, effects.StartTimer)
-        assert again.after_s == pytest.approx(40)
+        assert again.after_s == pytest.approx(35 + ACTIVITY_EVERY_S)
 
     def test_a_running_tool_is_no_stall(self, stage: Stage) -> None:
         tool = {"id": "prt_2", "sessionID": stage.session, "messageID": "msg_2", "type": "tool"}

@@ -123,12 +123,23 @@ def test_so_is_one_that_falls_silent_in_the_midst_of_its_answer() -> None:
     stage = begin(stall_timeout=5)
     stage.content("msg_2")
     number = stage.last(effects.StartTimer).attempt
-    stage.now += 11  # its growth is seen every 5 s only
+    stage.now += 7  # its growth is seen once a second only
     stage.tell(TimerFired(stage.session, "stall", number))
     stage.finish(stage.last(effects.GiveUp), Done())
 
     assert stage.all(effects.Abort) == []
     assert failed(stage, PRIMARY, ending="silent") == A
+
+
+def test_H12_a_stall_is_seen_within_a_second_of_its_time() -> None:
+    stage = begin(stall_timeout=3)
+    stage.content("msg_2")
+    timer = stage.last(effects.StartTimer)
+    stage.now += timer.after_s
+    stage.tell(TimerFired(stage.session, "stall", timer.attempt))
+
+    assert 3 < timer.after_s <= 4
+    assert stage.last(effects.GiveUp).flowing
 
 
 def test_a_silence_that_ended_by_itself_is_nobodys_failure() -> None:
