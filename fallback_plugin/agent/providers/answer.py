@@ -64,9 +64,11 @@ class _Call:
     @property
     def is_whole(self) -> bool:
         """Whether the arguments are complete."""
+        if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
+            return False
         try:
             json.loads("".join(self.arguments))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         return True
 
@@ -103,7 +105,8 @@ class AnswerReader:
             return
         self._usage = _usage(optional_object(chunk, "usage")) or self._usage
         for choice in _objects(chunk.get("choices"))[:1]:
-            delta = optional_object(choice, "delta") or optional_object(choice, "message") or {}
+            # Some servers repeat the whole message beside every delta.
+            delta = optional_object(choice, "delta" if choice.get("delta") is not None else "message") or {}
             for event in pieces_of(delta):
                 self._counted(event.text)
                 if isinstance(event, TextDelta):
@@ -139,7 +142,8 @@ class AnswerReader:
         yield Finished("tool-calls" if calls and reason == "stop" else reason, self._usage)
 
     def _is_complete_without_finish(self) -> bool:
-        return self.is_complete and self.begun and all(call.is_whole for call in self._calls if call.tool)
+        whole = (call.is_whole or not call.arguments for call in self._calls if call.tool)
+        return self.is_complete and self.begun and all(whole)
 
     def _read_call(self, given_id: str, index: int | None, function: Json) -> Iterator[ModelEvent]:
         name = text(function, "name") or ""

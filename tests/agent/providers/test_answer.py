@@ -255,6 +255,21 @@ def test_H10_a_whole_completion_is_read() -> None:
     assert events[-1] == Finished("tool-calls", Usage(input_tokens=3, output_tokens=2))
 
 
+def test_H10_a_message_beside_the_deltas_is_not_said_twice() -> None:
+    message = {"role": "assistant", "content": "yes"}
+    chunks = [delta(content="yes"), delta("stop")]
+    for chunk in chunks:
+        chunk["choices"][0]["message"] = message
+
+    assert read(chunks) == [TextDelta("yes"), Finished("stop")]
+
+
+def test_H10_arguments_of_any_depth_are_read() -> None:
+    deep = '{"a":' * 100_000 + "}"
+
+    assert calls_of(call(0, None, "read", deep), call(0, None, "read", "{}")) == [("read", f"{deep}{{}}")]
+
+
 def complete(*chunks: object) -> list[ModelEvent]:
     reader = AnswerReader(lambda: "made")
     events = [event for chunk in chunks for event in reader.read(chunk)]
@@ -265,6 +280,7 @@ def complete(*chunks: object) -> list[ModelEvent]:
 def test_H10_an_answer_that_is_complete_needs_no_finish_reason() -> None:
     assert complete(delta(content="yes")) == [TextDelta("yes"), Finished("stop")]
     assert complete(delta(tool_calls=[CALL]))[-1] == Finished("tool-calls")
+    assert complete(delta(tool_calls=[call(0, "x", "list", "")]))[-1] == Finished("tool-calls")
 
 
 @pytest.mark.parametrize(
