@@ -59,7 +59,7 @@ RUN_ENDING_DEADLINE_S: Final = 3600.0
 OPEN_MEMORY_DEADLINE_S: Final = 5.0
 """The same for ``open_session_memory``: a turn waits while its memory is opened."""
 
-ACTIVITY_EVERY_S: Final = 5.0
+ACTIVITY_EVERY_S: Final = 1.0
 """About how long after one ``message_activity`` the next one about the same session may come."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)

@@ -28,6 +28,7 @@ from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, PassingEvent, Run, Session, UserPrompt
 from fallback_plugin.agent.recovery import recover
 from fallback_plugin.agent.remembering import Remembering
+from fallback_plugin.agent.secrets import secret_variables
 from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
 from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.giving_up import GivingUp
@@ -97,6 +98,7 @@ class AgentHost:
         self.memory: Final = Remembering(store, self.plugins, is_live=self._is_live, clock=clock)
         self.giving_up: Final = GivingUp()
         self.health: Final = HealthReader(place.environ)
+        self._environ: Final = place.environ
         self._events: Final = PluginEvents(self.plugins)
         hooks = PluginHooks(self.plugins, self._events, self._turn_completed)
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
@@ -271,7 +273,7 @@ class AgentHost:
 
     def _secrets(self) -> frozenset[str]:
         """Return the environment variables that no command of a model may see."""
-        return frozenset(each.api_key_env for each in self.settings.providers.values() if each.api_key_env)
+        return secret_variables(self.settings, self._environ)
 
     def _read_failure(self, model: ModelRef, failure: ModelFailedError) -> Failure:
         rules = self.settings.fallback.rules

@@ -18,6 +18,7 @@ from fallback_plugin.attach.metrics import exposition
 from fallback_plugin.attach.metrics_server import answer
 from fallback_plugin.attach.server import AttachedServer, Folders
 from fallback_plugin.attach.target import Target
+from fallback_plugin.errors import HostCallError
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,9 @@ async def _run_apart(server: AttachedServer) -> None:
     """Run what looks after one server; a mistake of ours there may not end the others."""
     try:
         await server.run()
+    except HostCallError as error:
+        logger.error("%s: given up: %s", server.counts.server, error)  # noqa: TRY400 -- the words say it all
+        server.gave_up = True
     except Exception:
         logger.exception("%s: given up", server.counts.server)
         server.gave_up = True

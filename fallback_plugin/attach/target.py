@@ -1,9 +1,9 @@
 """The servers to attach to, as a person names them."""
 
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from fallback_plugin.network import is_this_machine
 from fallback_plugin.opencode.http_client import DEFAULT_USER
 
 
@@ -18,11 +18,7 @@ class Target:
     @property
     def is_this_machine(self) -> bool:
         """Whether the server's files are those of this machine."""
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_this_machine(urlsplit(self.url).hostname or "")
 
 
 def read_target(text: str, password: str | None = None) -> Target:

@@ -8,12 +8,11 @@ from typing import Final
 
 import click
 
+from fallback_plugin.agent.secrets import SERVER_PASSWORD
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
 
-PASSWORD: Final = "OPENCODE_SERVER_PASSWORD"  # noqa: S105 -- a name
-"""The environment variables that OpenCode's own server and its clients read."""
-
 USER: Final = "OPENCODE_SERVER_USERNAME"
+"""The environment variable that OpenCode's own server reads, beside that of the password."""
 
 _LARGEST_PORT: Final = 65_535
 _CHATTY: Final = ("asyncio", "httpcore", "httpx", "openai")
@@ -33,7 +32,7 @@ _CHATTY: Final = ("asyncio", "httpcore", "httpx", "openai")
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help=f"The address to listen at. Another one than this machine's own needs a password in {PASSWORD}.",
+    help=f"The address to listen at. Another than this machine's own needs a password in {SERVER_PASSWORD}.",
 )
 @click.option(
     "--data-dir",
@@ -60,16 +59,20 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
         from fallback_plugin.agent.host import Place  # noqa: PLC0415
         from fallback_plugin.agent.http.guard import Rules  # noqa: PLC0415
         from fallback_plugin.agent.http.server import is_loopback, listening, url_of  # noqa: PLC0415
+        from fallback_plugin.agent.providers.registry import way_problem  # noqa: PLC0415
         from fallback_plugin.agent.serving import Service  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise click.ClickException(
             f"{error.name} is not installed: pip install 'fallback-plugin[serve]'"
         ) from error
 
-    password = os.environ.get(PASSWORD) or None
+    for provider, table in settings.providers.items():
+        if table.base_url and (problem := way_problem(table.base_url)):
+            click.echo(f"warning: the models of {provider} cannot be reached: {problem}", err=True)
+    password = os.environ.get(SERVER_PASSWORD) or None
     if password is None and not is_loopback(host):
         raise click.UsageError(
-            f"anybody could reach {host}: put a password into {PASSWORD}, or listen at 127.0.0.1"
+            f"anybody could reach {host}: put a password into {SERVER_PASSWORD}, or listen at 127.0.0.1"
         )
     directory = Path.cwd()
     data = DataPlace(data_dir) if data_dir else default_data_place(directory, os.environ, create=True)

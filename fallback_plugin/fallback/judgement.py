@@ -15,6 +15,7 @@ from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.evidence import plain
 from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.policy import Action, decide
+from fallback_plugin.fallback.signals import EMPTY_ENDS, empty_answer
 from fallback_plugin.settings import FailureKind, Settings
 from fallback_plugin.wire.error import read_error
 from fallback_plugin.wire.fields import Json, integer, optional_object, text
@@ -29,7 +30,7 @@ _NOTICE: Final = (
     r"^\W{0,4}(?:you(?:'ve| have) (?:hit|reached|exceeded|used up)|your (?:quota|usage|credit)"
     r"|(?:usage|rate|weekly|daily|monthly|5-hour) .{0,20}limit (?:reached|exceeded|exhausted))"
 )
-_EMPTY_ENDS: Final = frozenset({"stop", "end_turn", "end-turn"})
+_EMPTY_ENDS: Final = EMPTY_ENDS | {"end_turn", "end-turn", "max_tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +156,8 @@ def _of_message(info: Json, report: Json, now: float, provider: str | None, sett
         return Judgement("abort", action, rule="completed without a finish")
     if finish == "unknown":
         return _judged(Failure(kind="transport", evidence="finish:unknown"), provider, settings)
-    if finish in _EMPTY_ENDS and not _speaks(report.get("parts", info.get("parts"))):
-        evidence = "finish:stop without text or tool call"
-        return _judged(Failure(kind="empty_response", evidence=evidence), provider, settings)
+    if finish is not None and finish in _EMPTY_ENDS and not _speaks(report.get("parts", info.get("parts"))):
+        return _judged(empty_answer(finish), provider, settings)
     return Judgement("ok", "no_fallback", rule="no failure")
 
 

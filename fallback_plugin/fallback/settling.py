@@ -10,7 +10,7 @@ from fallback_plugin.fallback.effects import Effect, Record
 from fallback_plugin.fallback.owing import owe
 from fallback_plugin.fallback.replay import in_place, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Session
-from fallback_plugin.fallback.signals import EMPTY
+from fallback_plugin.fallback.signals import empty_answer
 from fallback_plugin.fallback.state import Refusal
 from fallback_plugin.fallback.switching import Switching
 from fallback_plugin.wire.prompt import Prompt
@@ -76,5 +76,5 @@ def judge_answer(session: Session, answer: StoredMessage | None, context: Contex
         rules, provider = context.settings.fallback.rules, turn.attempt.model.provider
         return owe(session, turn, classify(error, context.now, rules=rules, provider=provider), "over")
     if not any(part.type == "text" and part.text and part.text.strip() for part in answer.parts):
-        return owe(session, turn, EMPTY, "finished")
+        return owe(session, turn, empty_answer("stop"), "finished")
     return [Record(session.id, "switched", str(turn.attempt.model))]

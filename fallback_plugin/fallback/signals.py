@@ -24,13 +24,19 @@ from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
-from fallback_plugin.fallback.state import FallbackState
+from fallback_plugin.fallback.state import FallbackState, Plan
 from fallback_plugin.fallback.switching import Switching
 
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
 
-EMPTY: Final = Failure(kind="empty_response", evidence="finish:stop without text or tool call")
+EMPTY_ENDS: Final = frozenset({"stop", "length", "other"})
+"""How a step ends a turn. One without text or tool call is no answer: at ``length`` it was all thoughts."""
+
+
+def empty_answer(finish: str) -> Failure:
+    """Return the failure of a step that ended so and said nothing."""
+    return Failure(kind="empty_response", evidence=f"finish:{finish} without text or tool call")
 
 
 class Signals:
@@ -85,8 +91,9 @@ class Signals:
             return quiet
         # OpenCode may show a message as finished before its parts: only the step's own end counts.
         unspoken = message.id == attempt.step and attempt.finished and not attempt.spoken
-        if message.finish == "stop" and unspoken and not turn.compacting:
-            return [*quiet, *self._failed(session, turn, attempt, EMPTY, context, run="finished")]
+        if message.finish in EMPTY_ENDS and unspoken and not turn.compacting:
+            empty = empty_answer(message.finish)
+            return [*quiet, *self._failed(session, turn, attempt, empty, context, run="finished")]
         return quiet
 
     def error_part(self, session: Session, turn: Turn, part: Part, context: Context) -> list[Effect]:
@@ -132,10 +139,36 @@ class Signals:
         """Leave a silent model by its request where that can be; what flows, if nothing else helps."""
         stuck = context.host_kind == "run" or context.never_replays or session.parent_id is not None
         if context.inline(session) and (stuck or attempt.silent) and not attempt.failed:
+            if not self._may_go_on(session, turn, context):
+                return self._wait_on(session, turn, evidence, context)
             agent = COMPACTION_AGENT if turn.compacting else turn.agent
             return [GiveUp(session.id, attempt.number, agent, evidence, flowing=stuck)]
         silent = Failure(kind="timeout", evidence=evidence)
         return self._failed(session, turn, attempt, silent, context, run="running")
+
+    def _may_go_on(self, session: Session, turn: Turn, context: Context) -> bool:
+        """Tell whether leaving a silent model's request brings an answer: from another model, or a retry."""
+        model, silent = turn.attempt.model, Failure(kind="timeout")
+        verdict = context.verdict(silent, model)
+        if not context.chain:
+            return False
+        if turn.asked_again < verdict.retries:
+            return True
+        if not leaves(silent, verdict):
+            return False
+        if session.state is None:
+            session.state = FallbackState.on(model, SessionHealth(self._health, session.id))
+        session.state.follow(model, context.chain, advances=len(turn.attempts) - 1)
+        return isinstance(self._switching.plan(session, turn, session.state, silent, context), Plan)
+
+    def _wait_on(self, session: Session, turn: Turn, evidence: str, context: Context) -> list[Effect]:
+        """Keep waiting for a model that nobody can take over from, and say so once a turn."""
+        model = turn.attempt.model
+        said = toasts.waiting(model, has_chain=bool(context.chain))
+        return [
+            *context.toast(session, said, once=f"{turn.message_id}/waiting/{model}"),
+            Record(session.id, "waiting", f"{model}: {evidence}, and no other model can take over"),
+        ]
 
     def given_up(self, session: Session, effect: GiveUp, outcome: Outcome, context: Context) -> list[Effect]:
         """Judge a silence after its request was to be left."""

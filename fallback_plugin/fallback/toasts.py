@@ -53,6 +53,16 @@ def retrying(failed: ModelRef, failure: Failure) -> Toast:
     return Toast(title="Model retry", message=f"{failed}: {describe(failure)}. Once more …", variant="info")
 
 
+def waiting(model: ModelRef, *, has_chain: bool) -> Toast:
+    """Say that a slow model is not given up, since no other one can answer."""
+    why = "no other model can take over" if has_chain else "no fallback_models are set in fallback.toml"
+    return Toast(
+        title="Slow model",
+        message=f"{model} is silent. Still waiting: {why}.",
+        variant="warning",
+    )
+
+
 def switched(model: ModelRef) -> Toast:
     """Say that the new model answers; true only once it has produced content."""
     return Toast(title="Model fallback", message=f"Now on {model}.", variant="success", duration_s=3)

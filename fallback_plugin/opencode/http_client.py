@@ -3,9 +3,6 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
-from ipaddress import ip_address
-from ssl import SSLContext
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,6 +13,7 @@ from fallback_plugin.errors import HostCallError, HostCallTimeoutError, WireErro
 from fallback_plugin.events import SessionStatus, StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.network import is_this_machine, proxy_problem, trusted_certificates
 from fallback_plugin.opencode.answers import (
     FIRST_FAILURE,
     failure_text,
@@ -75,17 +73,25 @@ async def connect(
     this machine.
 
     Raises:
-        HostCallError: if ``url`` is not one of http or https with a host.
+        HostCallError: if ``url`` is not one of http or https with a host, or if the proxies or certificates
+            that the environment names cannot be used.
     """
     address = _address(url)
+    is_local = is_this_machine(address.host)
+    if not is_local and (problem := proxy_problem()):
+        raise HostCallError(problem)
     found = (user, password) if password is not None else (address.username or user, address.password)
-    async with httpx2.AsyncClient(
-        base_url=address.copy_with(username=None, password=None),
-        auth=httpx2.BasicAuth(*found) if found[1] else None,
-        timeout=httpx2.Timeout(None, connect=_CONNECT_S),
-        verify=_trusted(),
-        trust_env=not _is_this_machine(address.host),
-    ) as http:
+    try:
+        client = httpx2.AsyncClient(
+            base_url=address.copy_with(username=None, password=None),
+            auth=httpx2.BasicAuth(*found) if found[1] else None,
+            timeout=httpx2.Timeout(None, connect=_CONNECT_S),
+            verify=trusted_certificates(),
+            trust_env=not is_local,
+        )
+    except (ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
+        raise HostCallError(f"the connection cannot be set up: {error}") from error
+    async with client as http:
         yield OpenCodeHttpClient(http, directory=directory, deadlines=deadlines or Deadlines())
 
 
@@ -256,19 +262,6 @@ def _address(url: str) -> httpx2.URL:
     if address.scheme not in {"http", "https"} or not address.host:
         raise HostCallError("the URL of a server begins with http:// or https:// and names a host")
     return address
-
-
-@cache
-def _trusted() -> SSLContext:
-    """Return whom to trust; reading that takes 50 ms, too long to do it for each of many servers."""
-    return httpx2.create_ssl_context()
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _header_text(directory: str) -> str:

@@ -109,6 +109,14 @@ async def test_it_fails_once_every_server_is_given_up(run: Run) -> None:
     assert process.saying("secret") == []
 
 
+async def test_P16_a_proxy_that_cannot_be_used_is_one_line(run: Run) -> None:
+    process = run("https://server.example", ALL_PROXY="socks4://127.0.0.1:9")
+
+    assert await exit_status(process) == 1
+    assert process.saying("https://server.example: given up: ALL_PROXY begins with socks4://")
+    assert process.saying("Traceback") == []
+
+
 async def test_a_password_of_the_environment_lets_it_in(run: Run) -> None:
     async with FakeOpenCode(password="secret words") as fake:
         process = run(fake.url, "--password-env", "WORDS", WORDS="secret words")

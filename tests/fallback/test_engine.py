@@ -9,7 +9,7 @@ from fallback_plugin.events import AssistantMessage, Part, SessionDeleted, Store
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
-from fallback_plugin.hookspecs import PromptRequest
+from fallback_plugin.hookspecs import ACTIVITY_EVERY_S, PromptRequest
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
@@ -383,9 +383,9 @@ class TestCompaction:
 class TestEmptyAnswer:
     """An answer that ends as if all were well, with nothing in it."""
 
-    def empty(self, stage: Stage, message: str = "msg_2") -> None:
+    def empty(self, stage: Stage, message: str = "msg_2", finish: str = "stop") -> None:
         stage.content(message, "step-finish")
-        stage.answer(message, finish="stop", time={"created": 1, "completed": 2})
+        stage.answer(message, finish=finish, time={"created": 1, "completed": 2})
         stage.idle()
 
     @pytest.fixture
@@ -411,6 +411,31 @@ class TestEmptyAnswer:
         assert prompt.message_id is None
         assert [part["type"] for part in prompt.parts] == ["text", "file", "file"]
         assert stage.all(effects.Abort) == []
+
+    @pytest.mark.parametrize("kind", [None, "reasoning"])
+    @pytest.mark.parametrize("finish", ["length", "other"])
+    def test_P13_an_output_limit_before_a_word_is_an_empty_answer(
+        self, stage: Stage, finish: str, kind: str | None
+    ) -> None:
+        if kind:
+            stage.content("msg_2", kind)
+        self.empty(stage, finish=finish)
+        stage.user()
+        self.sent(stage)
+        assert stage.last(effects.Revert).message_id == "msg_1"
+
+    @pytest.mark.parametrize("finish", ["length", "other"])
+    def test_P13_an_answer_that_reached_its_limit_stays(self, stage: Stage, finish: str) -> None:
+        stage.content("msg_2")
+        self.empty(stage, finish=finish)
+        stage.user()
+        assert stage.all(effects.Claim) == []
+
+    @pytest.mark.parametrize("finish", ["tool-calls", "content-filter"])
+    def test_P13_other_ends_are_the_hosts(self, stage: Stage, finish: str) -> None:
+        self.empty(stage, finish=finish)
+        stage.user()
+        assert stage.all(effects.Claim) == []
 
     def test_nothing_is_sent_before_the_hosts_last_word_on_the_turn(self, stage: Stage) -> None:
         self.empty(stage)
@@ -545,7 +570,7 @@ class TestStall:
         stage.host("message.part.delta", messageID="msg_2", partID="prt_1", field="text", delta="…")
         (again,) = self.fire(stage, 25)
         assert isinstance(again, effects.StartTimer)
-        assert again.after_s == pytest.approx(40)
+        assert again.after_s == pytest.approx(35 + ACTIVITY_EVERY_S)
 
     def test_a_running_tool_is_no_stall(self, stage: Stage) -> None:
         tool = {"id": "prt_2", "sessionID": stage.session, "messageID": "msg_2", "type": "tool"}

@@ -6,7 +6,7 @@ import pytest
 
 from fallback_plugin.events import HostError
 from fallback_plugin.fallback import effects
-from fallback_plugin.fallback.effects import Done, Failed, TimerFired
+from fallback_plugin.fallback.effects import Done, Failed, TimerFired, TimerName
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
 from fallback_plugin.model_ref import ModelRef
@@ -124,12 +124,23 @@ def test_so_is_one_that_falls_silent_in_the_midst_of_its_answer() -> None:
     stage = begin(stall_timeout=5)
     stage.content("msg_2")
     number = stage.last(effects.StartTimer).attempt
-    stage.now += 11  # its growth is seen every 5 s only
+    stage.now += 7  # its growth is seen once a second only
     stage.tell(TimerFired(stage.session, "stall", number))
     stage.finish(stage.last(effects.GiveUp), Done())
 
     assert stage.all(effects.Abort) == []
     assert failed(stage, PRIMARY, ending="silent") == A
+
+
+def test_H12_a_stall_is_seen_within_a_second_of_its_time() -> None:
+    stage = begin(stall_timeout=3)
+    stage.content("msg_2")
+    timer = stage.last(effects.StartTimer)
+    stage.now += timer.after_s
+    stage.tell(TimerFired(stage.session, "stall", timer.attempt))
+
+    assert 3 < timer.after_s <= 4
+    assert stage.last(effects.GiveUp).flowing
 
 
 def test_a_silence_that_ended_by_itself_is_nobodys_failure() -> None:
@@ -215,3 +226,74 @@ class TestLaterPrompts:
         self.begun(stage, "msg_3", "msg_4", busy_first=True)
         assert failed(stage, PRIMARY, message="msg_1") is None
         assert failed(stage, PRIMARY, message="msg_3") == A
+
+
+def silence(stage: Stage, timer: TimerName = "first_token", after_s: float = 5) -> list[effects.Effect]:
+    number = stage.last(effects.StartTimer).attempt
+    stage.now += after_s
+    return stage.tell(TimerFired(stage.session, timer, number))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"chain": ()},
+        {"chain": (str(PRIMARY),)},
+        {"max_attempts": 1, "chain": ({"model": "spare/a", "paid": True},)},
+        {"chain": (), "policy": {"timeout": {"retry": 1}}},
+        {"policy": {"timeout": "ignore"}},
+        {"policy": {"timeout": "stop"}},
+    ],
+    ids=["no chain", "itself", "paid", "retry without a chain", "ignore", "stop"],
+)
+@pytest.mark.parametrize("timer", ["first_token", "stall"])
+def test_P12_a_slow_model_is_waited_for_where_nobody_else_can_answer(
+    more: dict[str, Any], timer: TimerName
+) -> None:
+    stage = begin(first_token_timeout=5, stall_timeout=5, **more)
+    if timer == "stall":
+        stage.content("msg_2")
+    done = silence(stage, timer, after_s=20)
+
+    assert [type(effect) for effect in done] == [effects.Toast, effects.Record]
+    assert stage.toasts[-1].title == "Slow model"
+    assert stage.all(effects.GiveUp) == []
+
+
+def test_P12_the_last_model_of_the_chain_is_waited_for() -> None:
+    stage = begin(first_token_timeout=5)
+    assert failed(stage, PRIMARY) == A
+    stage.answer("msg_3", A)
+    stage.close(B, until=stage.now + 600)
+    silence(stage)
+
+    assert stage.all(effects.GiveUp) == []
+    assert str(A) in stage.toasts[-1].message
+
+
+def test_P12_a_failure_after_the_wait_is_judged_as_ever() -> None:
+    stage = begin(first_token_timeout=5)
+    stage.close(A, until=stage.now + 6)
+    stage.close(B, until=stage.now + 600)
+    silence(stage)
+    stage.now += 10
+
+    assert failed(stage, PRIMARY) == A
+
+
+def test_P12_a_model_that_is_to_be_asked_once_more_is_left() -> None:
+    stage = begin(chain=(str(PRIMARY),), first_token_timeout=5, policy={"timeout": {"retry": 1}})
+    silence(stage)
+    stage.finish(stage.last(effects.GiveUp), Done())
+
+    assert failed(stage, PRIMARY, ending="silent") == PRIMARY
+
+
+def test_P12_opencode_run_waits_too() -> None:
+    stage = Stage(Engine(settings((str(PRIMARY),), first_token_timeout=5), host_kind="run"))
+    stage.user()
+    stage.answer("msg_2")
+    silence(stage)
+
+    assert stage.all(effects.GiveUp) == []
+    assert stage.toasts[-1].title == "Slow model"

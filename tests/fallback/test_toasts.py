@@ -108,3 +108,12 @@ def test_no_toast_repeats_what_the_provider_sent() -> None:
     ]
 
     assert not any("sk-secret" in toast.title + toast.message for toast in shown)
+
+
+def test_P12_a_wait_says_why_nobody_else_answers() -> None:
+    said = [toasts.waiting(FAILED, has_chain=has_chain).message for has_chain in (True, False)]
+
+    assert said == [
+        "anthropic/opus is silent. Still waiting: no other model can take over.",
+        "anthropic/opus is silent. Still waiting: no fallback_models are set in fallback.toml.",
+    ]

@@ -84,13 +84,13 @@ def stream(*pieces: str | Wait, finish: str = "stop") -> Reply:
     return (*_started(pieces), _delta({}, finish), _USAGE, Data("[DONE]"), Close())
 
 
-def thinking(*thoughts: str, answer: str = "") -> Reply:
+def thinking(*thoughts: str, answer: str = "", finish: str = "stop") -> Reply:
     """Think, then answer. Without an answer it is a proper end without a word."""
     return (
         Head(),
         *(_delta({"role": "assistant", "reasoning_content": thought}) for thought in thoughts),
         *([_delta({"content": answer})] if answer else []),
-        _delta({}, "stop"),
+        _delta({}, finish),
         _USAGE,
         Data("[DONE]"),
         Close(),

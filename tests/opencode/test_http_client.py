@@ -3,8 +3,10 @@
 import json
 import logging
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import httpx2
@@ -16,6 +18,7 @@ from fallback_plugin.errors import HostCallError, HostCallTimeoutError
 from fallback_plugin.events import SessionStatus
 from fallback_plugin.host_client import HostCalls, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.network import trusted_certificates
 from fallback_plugin.opencode.http_client import Deadlines, Health, OpenCodeHttpClient, connect
 from fallback_plugin.wire.message import read_history
 from fallback_plugin.wire.model_catalog import ModelCatalog, ModelFacts
@@ -545,6 +548,29 @@ async def test_a_proxy_is_never_used_for_this_machine(
 
     async with connect(f"http://{host}:4096", directory="/project") as client:
         assert await client.status() == {}
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "socks4://127.0.0.1:9", "http://proxy:port"])
+async def test_P16_a_proxy_that_cannot_be_used_is_said(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+
+    with pytest.raises(HostCallError, match=r"^ALL_PROXY ") as refused:
+        async with connect("https://server.example", directory="/project"):
+            raise AssertionError
+
+    assert "127.0.0.1" not in str(refused.value)
+
+
+async def test_P17_certificates_that_cannot_be_read_are_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    trusted_certificates.cache_clear()
+
+    with pytest.raises(HostCallError, match="cannot be set up"):
+        async with connect("https://server.example", directory="/project"):
+            raise AssertionError
 
 
 async def test_neither_prompt_nor_password_reaches_a_log(

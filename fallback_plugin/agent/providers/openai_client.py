@@ -1,7 +1,7 @@
 """One endpoint, asked with the official client. Imported when a model is first asked: the client is heavy."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
@@ -12,6 +12,12 @@ from openai import AsyncOpenAI, AsyncStream
 
 from fallback_plugin.agent.providers.answer import AnswerReader
 from fallback_plugin.agent.providers.bounds import OversizedAnswerError, bound_response
+from fallback_plugin.agent.providers.error_body import (
+    error_in,
+    error_message,
+    error_under_success,
+    is_retryable,
+)
 from fallback_plugin.agent.providers.exchange import ModelEvent
 from fallback_plugin.agent.providers.failure import (
     ModelFailedError,
@@ -19,17 +25,18 @@ from fallback_plugin.agent.providers.failure import (
     transport_error,
     without_secret,
 )
+from fallback_plugin.agent.providers.sse import EventStreamDecoder, ServerSentEvent
 from fallback_plugin.agent.providers.timeouts import Timeouts
 from fallback_plugin.agent.records import Json
 from fallback_plugin.events import HostError
+from fallback_plugin.network import is_this_machine, trusted_certificates
 
 _SENT: Final = frozenset(
     {"accept", "connection", "content-length", "content-type", "host", "user-agent", "x-session-id"}
 )
 """The client's headers that are sent on."""
 
-_RETRYABLE: Final = frozenset({408, 409, 429})
-_SERVER_TROUBLE: Final = 500
+_DONE: Final = "[DONE]"
 
 
 class OpenAIClient:
@@ -39,6 +46,8 @@ class OpenAIClient:
         self._api_key = api_key
         self._timeouts = timeouts
         self._http = httpx.AsyncClient(
+            verify=trusted_certificates(),
+            trust_env=not is_this_machine(httpx.URL(base_url).host),
             timeout=httpx.Timeout(timeouts.silence_s, connect=timeouts.connect_s, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             follow_redirects=False,
@@ -68,7 +77,9 @@ class OpenAIClient:
             )
         except Exception as error:
             raise self._failure(error, begun=False) from error
-        async with stream, aclosing(self._events(stream, AnswerReader(new_call_id))) as events:
+        # The client's own decoder gives up at events without data, at a byte order mark, and at a whole body.
+        answer = self._events(stream.response, AnswerReader(new_call_id))
+        async with stream, aclosing(answer) as events:
             yield events
 
     async def aclose(self) -> None:
@@ -83,39 +94,85 @@ class OpenAIClient:
         if self._api_key:
             request.headers["authorization"] = f"Bearer {self._api_key}"
 
-    async def _events(self, stream: AsyncStream[Any], reader: AnswerReader) -> AsyncGenerator[ModelEvent]:
-        chunks = aiter(stream)
-        while True:
-            try:
-                # A server may forget to close after the end, or break where nothing is missing any more.
-                with anyio.move_on_after(self._timeouts.after_end_s if reader.finish else None) as patience:
-                    chunk = await anext(chunks)
-            except StopAsyncIteration:
-                break
-            except Exception as error:
-                if reader.finish:
+    async def _events(self, response: httpx.Response, reader: AnswerReader) -> AsyncGenerator[ModelEvent]:
+        sent = _sent_events(response)
+        async with aclosing(sent):
+            while not reader.is_complete:
+                try:
+                    # A server may forget to close after the end, or break where nothing is missing any more.
+                    with anyio.move_on_after(
+                        self._timeouts.after_end_s if reader.finish else None
+                    ) as patience:
+                        event = await anext(sent)
+                    if patience.cancelled_caught:
+                        break
+                    chunks = list(_chunks(event, response))
+                except StopAsyncIteration:
                     break
-                raise self._failure(error, begun=reader.begun) from error
-            if patience.cancelled_caught:
-                break
-            for event in reader.read(chunk):
-                yield event
-        for event in reader.end():
-            yield event
+                except Exception as error:
+                    if reader.finish:
+                        break
+                    raise self._failure(error, begun=reader.begun) from error
+                for chunk in chunks:
+                    for each in reader.read(chunk):
+                        yield each
+                reader.is_complete = event.is_whole or _is_done(event)
+        for each in reader.end():
+            yield each
 
     def _failure(self, error: Exception, *, begun: bool) -> ModelFailedError:
         failure = _failure(error, begun=begun)
         return ModelFailedError(without_secret(failure.error, self._api_key), failure.ending)
 
 
+async def _sent_events(response: httpx.Response) -> AsyncGenerator[ServerSentEvent]:
+    decoder = EventStreamDecoder()
+    async for piece in response.aiter_bytes():
+        for event in decoder.feed(piece):
+            yield event
+    for event in decoder.end():
+        yield event
+
+
+def _chunks(event: ServerSentEvent, response: httpx.Response) -> Iterator[object]:
+    """Yield the chunks of an answer that an event holds.
+
+    Raises:
+        ModelFailedError: if it holds an error instead.
+        ValueError: if it holds no JSON.
+    """
+    if _is_done(event):
+        return
+    for value in _values(event.data):
+        found = error_in(value, event=event.name, is_whole=event.is_whole)
+        if found is not None:
+            raise ModelFailedError(error_under_success(found, response.headers), "refused")
+        yield value
+
+
+def _values(data: str) -> list[object]:
+    """Return the JSON values of an event: one, or one a line from servers that leave out the empty lines."""
+    try:
+        return [json.loads(data)]
+    except ValueError:
+        lines = [line for line in data.splitlines() if line.strip()]
+        if len(lines) == 1:
+            raise
+        return [json.loads(line) for line in lines if not line.startswith(_DONE)]
+
+
+def _is_done(event: ServerSentEvent) -> bool:
+    return event.data.lstrip().startswith(_DONE)
+
+
 def _failure(error: Exception, *, begun: bool) -> ModelFailedError:
     match error:
+        case ModelFailedError():
+            return error
         case openai.APIStatusError():
             return ModelFailedError(_refusal(error), "refused")
         case openai.APIConnectionError():
             return _unanswered(error.__cause__ or error)
-        case openai.APIError():
-            return ModelFailedError(_error_object(error), "refused")
         case httpx.TimeoutException():
             return ModelFailedError(transport_error("the provider fell silent"), "silent")
         case httpx.TransportError() | OversizedAnswerError():
@@ -142,24 +199,9 @@ def _refusal(error: openai.APIStatusError) -> HostError:
     body = error.response.text
     return HostError(
         name="APIError",
-        message=_message(error.body) or error.response.reason_phrase or f"status {status}",
+        message=error_message(error.body) or error.response.reason_phrase or f"status {status}",
         status_code=status,
-        is_retryable=status in _RETRYABLE or status >= _SERVER_TROUBLE,
+        is_retryable=is_retryable(status),
         response_body=body,
         response_headers={name.lower(): value for name, value in error.response.headers.items()},
     )
-
-
-def _error_object(error: openai.APIError) -> HostError:
-    """Return the error for an error object in the middle of a stream."""
-    body = json.dumps({"error": error.body}, ensure_ascii=False, default=str)
-    return HostError(name="APIError", message=error.message, is_retryable=True, response_body=body)
-
-
-def _message(body: object) -> str | None:
-    """Return what a refusal's body says, from ``{message}`` or ``{error: {message}}``."""
-    if not isinstance(body, dict):
-        return None
-    inner = body.get("error")
-    said = inner.get("message") if isinstance(inner, dict) else inner or body.get("message")
-    return said if isinstance(said, str) else None

@@ -5,16 +5,22 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.providers.exchange import ModelEvent, ModelRequest
-from fallback_plugin.agent.providers.failure import MODEL_NOT_FOUND, ModelFailedError
+from fallback_plugin.agent.providers.failure import (
+    MODEL_NOT_FOUND,
+    ModelFailedError,
+    transport_error,
+)
 from fallback_plugin.agent.providers.timeouts import Timeouts
 from fallback_plugin.events import HostError
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.network import is_this_machine, proxy_problem
 from fallback_plugin.settings import ProviderSettings
 from fallback_plugin.wire.model_catalog import ModelCatalog, ModelFacts
 
@@ -172,7 +178,21 @@ def _served(provider: ProviderSettings) -> dict[str, ModelFacts]:
 
 
 def _new_client(base_url: str, key: str | None, timeouts: Timeouts) -> "OpenAIClient":
-    """Import and make a client: most of a second, so not on the event loop."""
+    """Import and make a client: most of a second, so not on the event loop.
+
+    Raises:
+        ModelFailedError: if the proxies or certificates that the environment names cannot be used.
+    """
     from fallback_plugin.agent.providers.openai_client import OpenAIClient  # noqa: PLC0415 -- heavy
 
-    return OpenAIClient(base_url, key, timeouts)
+    if problem := way_problem(base_url):
+        raise ModelFailedError(transport_error(f"Connection error: {problem}"), "refused")
+    try:
+        return OpenAIClient(base_url, key, timeouts)
+    except Exception as error:
+        raise ModelFailedError(transport_error(f"Connection error: {error}"), "refused") from error
+
+
+def way_problem(base_url: str) -> str | None:
+    """Say why an endpoint cannot be reached in this environment, None if nothing speaks against it."""
+    return None if is_this_machine(urlsplit(base_url).hostname or "") else proxy_problem()

@@ -257,6 +257,62 @@ async def test_a_complete_answer_is_not_waited_on(provider: ScriptedProvider) ->
         assert await events_of(providers) == [TextDelta("all of it"), Finished("stop")]
 
 
+SAID = 'data: {"choices": [{"index": 0, "delta": {"content": "yes"}, "finish_reason": null}]}\n\n'
+ENDED = 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+STREAMED = {"content-type": "text/event-stream"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "retry: 3000\n\n" + SAID + ENDED,
+        "id: 7\n\n" + SAID + "event: x\n\ndata:\n\n: comment\n\n" + ENDED,
+        "\ufeff" + SAID + ENDED,
+        (SAID + ENDED).replace("\n", "\r\n"),
+        (SAID + ENDED).replace("\n\n", "\n"),
+        (SAID + ENDED).rstrip(),
+        SAID + "data: [DONE]\n\n",
+        '{"choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}}]}',
+    ],
+    ids=["retry", "no data", "mark", "CRLF", "no empty lines", "no last end", "no finish", "whole"],
+)
+async def test_H10_a_complete_answer_is_an_answer(provider: ScriptedProvider, body: str) -> None:
+    events = await answered(provider, (Answer(200, body, STREAMED), Close()))
+
+    assert events == [TextDelta("yes"), Finished("stop")]
+
+
+async def test_H10_nothing_is_waited_for_after_the_word_done(provider: ScriptedProvider) -> None:
+    provider.script("m", (*hang("all of it")[:-2], Data("[DONE]"), Gate(), Close()))
+    async with asking(provider.url) as providers:
+        assert await events_of(providers) == [TextDelta("all of it"), Finished("stop")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}',
+        '{"base_resp": {"status_code": 1004, "status_msg": "login fail"}, "choices": null}',
+        '{"detail": "Invalid API key"}',
+        'event:error\ndata:{"code": "InvalidApiKey", "message": "Invalid API-key provided."}\n\n',
+        SAID + 'data: {"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}\n\n',
+    ],
+)
+async def test_P14_an_error_under_status_200_keeps_its_kind(provider: ScriptedProvider, body: str) -> None:
+    failure = await failure_of(provider, (Answer(200, body, STREAMED), Close()))
+
+    assert failure.ending == "refused"
+    assert classify(failure.error, 0.0).kind == "auth"
+
+
+async def test_P14_a_limit_under_status_200_says_how_long(provider: ScriptedProvider) -> None:
+    body = '{"error": {"message": "Rate limit reached", "code": 429}}'
+    failure = await failure_of(provider, (Answer(200, body, {"retry-after": "7"}), Close()))
+
+    seen = classify(failure.error, 0.0)
+    assert (seen.kind, seen.retry_after_s) == ("rate_limit", 7)
+
+
 async def test_an_event_without_an_end_is_broken_off(provider: ScriptedProvider) -> None:
     """Ten megabytes in one line: read up to the limit, and the connection closed."""
     failure = await failure_of(provider, (Head(), Data("x" * 10_000_000), Gate(), Close()))

@@ -9,9 +9,11 @@ from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.event_log import Raw
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import (
+    Answer,
     Reply,
     cut,
     done_only,
+    error_body,
     error_object,
     hang,
     hang_before_headers,
@@ -36,6 +38,9 @@ FAILURES: Final[dict[str, Reply]] = {
     "reset": reset("Half an answer of the failing model"),
     "empty": stream(),
     "done-only": done_only(),
+    "empty-at-limit": stream(finish="length"),
+    "thoughts-at-limit": thinking("Half an answer of the failing model", finish="length"),
+    "error-with-status-200": (Answer(200, error_body("Incorrect API key provided.")),),
     "only-thoughts": thinking("Half an answer of the failing model"),
     "hangs": hang_before_headers(),
     "stalls": hang("Half an answer of the failing model"),

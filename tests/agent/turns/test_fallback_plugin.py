@@ -30,7 +30,7 @@ from fallback_plugin.wire.model_catalog import ModelCatalog
 from fallback_plugin.wire.toast import Toast
 from tests.agent.turns.stage import FIRST, Hooks, Stage, stage
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import cut, hang_before_headers, status, stream, tool_call
+from tests.loopback.reply import Gate, cut, hang_before_headers, status, stream, tool_call
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +44,7 @@ class Host:
     kind: HostKind = "agent"
     directory: str = "/project"
     toasts: list[Toast] = field(default_factory=list)
+    on_toast: Callable[[], None] = lambda: None
 
     async def models(self) -> ModelCatalog:
         assert self.on is not None
@@ -54,6 +55,7 @@ class Host:
 
     async def toast(self, toast: Toast) -> None:
         self.toasts.append(toast)
+        self.on_toast()
 
     async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
         assert self.on is not None
@@ -223,3 +225,36 @@ async def test_a_silent_model_is_left_by_the_plugins_own_timer(
             assert await turn(on, hooks) == "completed"
 
         assert on.store.text(on.session) == "Second."
+
+
+@pytest.mark.parametrize("chain", [[], ["scripted/first"]], ids=["no chain", "nobody else"])
+async def test_P12_the_only_model_is_waited_for(
+    provider: ScriptedProvider, tmp_path: Path, chain: list[str]
+) -> None:
+    gate = Gate()
+    provider.script("first", stream(gate, "At last."))
+    async with staged(provider, tmp_path, first_token_timeout=0.1, fallback_models=chain) as (
+        on,
+        hooks,
+        host,
+    ):
+        host.on_toast = gate.open
+        with anyio.fail_after(5):
+            assert await turn(on, hooks) == "completed"
+
+        assert on.store.text(on.session) == "At last."
+        assert [toast.title for toast in host.toasts] == ["Slow model"]
+
+
+async def test_P12_the_last_model_is_waited_for(provider: ScriptedProvider, tmp_path: Path) -> None:
+    gate = Gate()
+    provider.script("first", status(429))
+    provider.script("second", hang_before_headers())
+    provider.script("third", stream(gate, "At last."))
+    async with staged(provider, tmp_path, first_token_timeout=0.1) as (on, hooks, host):
+        host.on_toast = lambda: gate.open() if host.toasts[-1].title == "Slow model" else None
+        with anyio.fail_after(5):
+            assert await turn(on, hooks) == "completed"
+
+        assert on.store.text(on.session) == "At last."
+        assert [str(failure.model) for failure in hooks.failures] == ["scripted/first", "scripted/second"]

@@ -53,6 +53,18 @@ def test_complaint_44_a_limit_of_hours_closes_for_hours() -> None:
     assert closed.until == pytest.approx(stage.now + 13_872, abs=1)
 
 
+@pytest.mark.parametrize("finish", ["stop", "length", "other", "max_tokens"])
+def test_P13_an_end_without_a_word_is_an_empty_answer_whatever_it_is_called(finish: str) -> None:
+    thought = {"type": "reasoning", "text": "Hm."}
+    info: dict[str, Any] = {"finish": finish, "time": {"completed": 2}}
+
+    found = judge({"event": "message.updated", "info": info, "parts": [thought]}, NOW)
+    said = judge({"event": "message.updated", "info": info, "parts": [{"type": "text", "text": "Yes."}]}, NOW)
+
+    assert found.kind == "empty_response"
+    assert said.kind == "ok"
+
+
 def test_complaint_46_a_duration_that_is_none_is_refused_with_its_key() -> None:
     with pytest.raises(ValidationError, match=r"fallback\.cooldown"):
         Settings.model_validate({"fallback": {"cooldown": "abc"}})

@@ -22,7 +22,7 @@ from tests.fallback.stage import ABORTED, A, B, Stage, settings
 from tests.fallback.turns import answering, awaiting, fire, running
 
 STALL_S = 120 + ACTIVITY_EVERY_S
-"""Growth is seen only every few seconds, so a stall is known that much later."""
+"""Growth is seen only once in a while, so a stall is known that much later."""
 
 WAIT = {"first_token_timeout": "90s", "stall_timeout": "120s"}
 

@@ -19,6 +19,7 @@ from tests.loopback.reply import (
     hang_before_headers,
     status,
     stream,
+    thinking,
     tool_call,
 )
 from tests.loopback.turn import PROMPT, Turn
@@ -38,6 +39,11 @@ PRIMARIES: Final[Mapping[str, tuple[Reply, ...]]] = {
     "cut": (cut("Half an "),),
     "hang": (hang_before_headers(),),
     "empty": (stream(),),
+    "empty-at-limit": (stream(finish="length"),),
+    "thoughts-at-limit": (thinking("Hm, ", "hm.", finish="length"),),
+    "empty-at-odd-end": (stream(finish="model_context_window_exceeded"),),
+    "before-empty": (thinking("Hm.", finish="length"),),
+    "half-at-limit": (stream("Half an ", "answer.", finish="length"),),
     "bad-request": (status(400),),
     "before-limited": (status(429),),
     "before-bad-key": (status(429),),
@@ -62,6 +68,7 @@ FALLBACKS: Final[Mapping[str, Reply]] = {
     "bad-key-too": status(401),
     "none-a": status(429),
     "none-b": status(429),
+    "empty-too": stream(finish="length"),
     "talking": stream("First ", Pause(0.3), "second ", Gate(), "words."),
     "slow": stream(Pause(1.5), "Answer ", "of the slow one."),
     "silent": hang_before_headers(),
@@ -70,6 +77,7 @@ CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "then-limited": ("limited-too", "fallback-b"),
     "then-bad-key": ("bad-key-too", "fallback-b"),
     "then-none": ("none-a", "none-b"),
+    "then-empty": ("empty-too",),
     "then-talking": ("talking", "fallback-b"),
     "then-slow": ("slow", "fallback-b"),
     "then-silent": ("silent", "fallback-b"),
@@ -244,6 +252,31 @@ def test_scenario_10_stop_without_text(begin: BeginTurn) -> None:
     turn = begin(ref("empty")).wait_for_switch("Answer of a.")
 
     assert_saved(turn, ["empty", "fallback-a"])
+
+
+@pytest.mark.parametrize("primary", ["empty-at-limit", "thoughts-at-limit", "empty-at-odd-end"])
+def test_P13_an_end_without_a_word_is_answered_by_the_next_model(begin: BeginTurn, primary: str) -> None:
+    turn = begin(ref(primary)).wait_for_switch("Answer of a.")
+
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.asked() == [primary, "fallback-a"]
+    assert turn.user_texts() == [[PROMPT]]
+    assert turn.said() == ["warning", "success"]
+
+
+def test_P13_at_the_end_of_the_chain_a_reason_is_shown(server: OpenCodeServer, begin: BeginTurn) -> None:
+    turn = begin(ref("before-empty"), agent="then-empty")
+    toast = server.events.wait_for_toast("error", since=turn.began)
+
+    assert turn.asked() == ["before-empty", "empty-too"]
+    assert all(ref(model) in toast["message"] for model in ("before-empty", "empty-too"))
+
+
+def test_P13_an_answer_that_was_cut_at_the_limit_stays(begin: BeginTurn) -> None:
+    turn = begin(ref("half-at-limit")).wait_for_answer("Half an answer.")
+
+    assert turn.is_quiet(SETTLED_S)
+    assert (turn.asked(), turn.toasts()) == (["half-at-limit"], [])
 
 
 def test_scenario_11_bad_request_is_sent_to_no_other_model(watched: Mapping[str, Future[Watched]]) -> None:

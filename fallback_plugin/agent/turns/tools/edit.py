@@ -1,5 +1,6 @@
 """The tool `edit`: one passage of a file replaced by another."""
 
+import re
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final
@@ -52,7 +53,7 @@ def _edit(project: Path, place: Path, arguments: Json) -> ToolOutput:
     except UnicodeDecodeError as error:
         raise ToolRefusedError(f"{place} is not a text file") from error
     old, new = arguments["old"], arguments["new"]
-    found = before.count(old)
+    after, found = _replaced(before, old, new)
     if old == new:
         raise ToolRefusedError("the old and the new text are the same")
     if not found:
@@ -61,7 +62,7 @@ def _edit(project: Path, place: Path, arguments: Json) -> ToolOutput:
         raise ToolRefusedError(
             f"the old text stands {found} times in {place}: give more of what is around it"
         )
-    write_bytes(project, place, before.replace(old, new).encode())
+    write_bytes(project, place, after.encode())
     name = place.as_posix()
     # Of the passages alone: comparing whole files takes too long for some.
     passages = old[:MAX_DIFF].splitlines(), new[:MAX_DIFF].splitlines()
@@ -69,3 +70,22 @@ def _edit(project: Path, place: Path, arguments: Json) -> ToolOutput:
     return ToolOutput(
         name, f"Replaced {found} passage{'s' * (found > 1)} in {name}.", {"diff": diff[:MAX_DIFF]}
     )
+
+
+def _replaced(before: str, old: str, new: str) -> tuple[str, int]:
+    """Return a text with a passage replaced, and how often it stood there.
+
+    A model does not see how lines end, so that a line feed stands for either end, and the new passage gets
+    the ends of the old one, or of the file if that is a single line. A carriage return is taken literally.
+    """
+    if "\r" in old or "\r" in new or "\r\n" not in before:
+        return before.replace(old, new), before.count(old)
+    has_crlf = before.count("\r\n") * 2 > before.count("\n")
+    in_crlf = new.replace("\n", "\r\n")
+
+    def replacement(match: re.Match[str]) -> str:
+        passage = match.group()
+        return in_crlf if "\r\n" in passage or (has_crlf and "\n" not in passage) else new
+
+    lines = (re.escape(line) for line in old.split("\n"))
+    return re.subn(r"\r?\n".join(lines), replacement, before)

@@ -197,6 +197,41 @@ async def test_a_passage_is_replaced(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"one\r\ntwo\r\nend\r\n", "one\ntwo", "1\n2\n3", b"1\r\n2\r\n3\r\nend\r\n"),
+        (b"one\r\ntwo\r\n", "two", "2\n3", b"one\r\n2\r\n3\r\n"),
+        (b"one\r\ntwo\r\n", "one\n", "", b"two\r\n"),
+        (b"one\r\n\r\ntwo", "one\n\ntwo", "one\ntwo", b"one\r\ntwo"),
+        (b"one\ntwo\r\nthree\n", "one\ntwo\nthree", "1\n2", b"1\r\n2\n"),
+        (b"a.c\r\nabc\r\n", "a.c\nabc", "\\1\\g<0>\nx", b"\\1\\g<0>\r\nx\r\n"),
+        (b"one\ntwo\n", "one\ntwo", "1\n2", b"1\n2\n"),
+        (b"one\ntwo\n", "one\ntwo", "1\r\n2", b"1\r\n2\n"),
+        (b"one\r\ntwo\r\n", "one\r\ntwo", "1\n2", b"1\n2\r\n"),
+    ],
+)
+async def test_H12_line_ends_are_those_of_the_file(
+    project: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (project / "a.txt").write_bytes(before)
+
+    await EditTool().run({"path": "a.txt", "old": old, "new": new}, project)
+
+    assert (project / "a.txt").read_bytes() == after
+
+
+async def test_H12_passages_of_a_file_with_either_line_end_are_counted(project: Path) -> None:
+    (project / "a.txt").write_bytes(b"x\r\ny\nx\ny\r\n")
+    passage = {"path": "a.txt", "old": "x\ny", "new": "z\nz"}
+
+    with pytest.raises(ToolRefusedError, match="stands 2 times"):
+        await EditTool().run(passage, project)
+    await EditTool().run({**passage, "all": True}, project)
+
+    assert (project / "a.txt").read_bytes() == b"z\r\nz\nz\nz\r\n"
+
+
+@pytest.mark.parametrize(
     ("old", "said"), [("x", "stands 2 times"), ("nothing", "does not stand"), ("new", "are the same")]
 )
 async def test_a_passage_has_to_be_clear(project: Path, old: str, said: str) -> None:
