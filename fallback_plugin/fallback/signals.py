@@ -129,7 +129,7 @@ class Signals:
         self, session: Session, turn: Turn, attempt: Attempt, evidence: str, context: Context
     ) -> list[Effect]:
         """Leave a silent model by its request where that can be; what flows, if nothing else helps."""
-        stuck = context.host_kind == "run" or context.never_replays or session.parent_id is not None
+        stuck = context.ends_at_idle or context.never_replays or session.parent_id is not None
         if context.inline(session) and (stuck or attempt.silent) and not attempt.failed:
             agent = COMPACTION_AGENT if turn.compacting else turn.agent
             return [GiveUp(session.id, attempt.number, agent, evidence, flowing=stuck)]
@@ -146,7 +146,7 @@ class Signals:
             return []  # the request itself is asked about next
         silent = Failure(kind="timeout", evidence=effect.evidence)
         judged = self._failed(session, turn, turn.attempt, silent, context, run="running")
-        if refused and session.owed is not None:
+        if refused and session.owed is not None and context.host_kind == "run":
             # Nothing else would ever end this run; what it owes is settled all the same.
             session.ledger.open(effect.attempt, context.now)
             judged.append(Abort(session.id, effect.attempt))
@@ -276,10 +276,18 @@ class Signals:
         if session.state is None:
             session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
         if owes(context, session):
-            return owe(session, turn, failure, run)
+            return [*owe(session, turn, failure, run), *self._end_run(session, attempt, context, run)]
         if again:
             return self._ask_again(session, turn, failure, context, run=run)
         return self._switching.begin(session, turn, failure, context, run=run)
+
+    @staticmethod
+    def _end_run(session: Session, attempt: Attempt, context: Context, run: RunState) -> list[Effect]:
+        """End a run in `opencode acp` that would go on asking the model it owes an answer of."""
+        if context.host_kind != "acp" or run not in {"waiting", "running"}:
+            return []
+        session.ledger.open(attempt.number, context.now)
+        return [Abort(session.id, attempt.number)]
 
     def _ask_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState

@@ -4,6 +4,8 @@ import { CALLS } from "./calls.js"
 import { Child, childCommands } from "./child.js"
 import { HOST_KIND } from "./command-line.js"
 import { EarlyEvents } from "./early-events.js"
+import { EditorPrompts } from "./editor-prompts.js"
+import { wrapFetch } from "./fetch.js"
 import { isObject } from "./json.js"
 import { LIMITS } from "./limits.js"
 import { Requests } from "./requests.js"
@@ -24,6 +26,7 @@ export class Bridge {
   #toasts
   #requests
   #run
+  #editor = null // in `opencode acp`
   #sequence = 0
   #child = null
   #phase = "starting" // starting, loading, ready, down (waits for its restart), off (for good)
@@ -54,6 +57,14 @@ export class Bridge {
     this.#toasts = new Toasts(context.client)
     this.#requests = new Requests(context.client, (...question) => this.ask(...question))
     this.#run = new Run(context.client)
+    if (HOST_KIND === "acp") this.#watchEditor()
+  }
+
+  #watchEditor() {
+    const ask = (...question) => this.ask(...question)
+    const tellStopped = (sessionID, error) => this.event({ type: "session.error", properties: { sessionID, error } })
+    this.#editor = new EditorPrompts(this.#context.client, ask, tellStopped)
+    wrapFetch()
   }
 
   start() {
@@ -83,6 +94,7 @@ export class Bridge {
 
   dispose() {
     this.#requests.dispose()
+    this.#editor?.dispose()
     this.#close("off")
     this.#child?.stop()
   }
@@ -104,6 +116,7 @@ export class Bridge {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
     }
+    if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") this.#requests.forget(sessionID)
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
@@ -113,6 +126,7 @@ export class Bridge {
 
   // Most events are text deltas, and most of those end here.
   #delta(event) {
+    this.#editor?.published(event.properties ?? {})
     if (this.#phase !== "ready") return
     const subscription = this.#subscription
     if (subscription.wants(DELTA) ? this.#child.unsent <= LIMITS.congestedBytes : subscription.isDue(DELTA, event.properties?.sessionID))
@@ -133,6 +147,7 @@ export class Bridge {
     if (question === "chat.message") {
       this.#toasts.audience()
       if (HOST_KIND === "run") this.#run.sessionID ??= params().sessionID
+      this.#editor?.saw(params().sessionID)
     }
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()
     if (!this.#answers(question)) return undefined
@@ -152,8 +167,9 @@ export class Bridge {
   }
 
   // Resolves when the next step of a session may begin.
-  nextStep(sessionID) {
-    return this.#answers("model.request") ? this.#steps.next(sessionID) : undefined
+  async nextStep(request) {
+    await this.#editor?.nextRequest(request)
+    if (this.#answers("model.request")) await this.#steps.next(request.sessionID)
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.
@@ -266,6 +282,8 @@ export class Bridge {
     if (!own && !Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
     if (!isObject(given)) return { error: { code: -32602, message: "arguments should be an object" } }
     const sentAfter = this.#sequence
+    const stopped = this.#editor?.refusal(call, given)
+    if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
       const answer = CALLS[call](this.#context.client, given)

@@ -51,7 +51,7 @@ function hooks(bridge) {
     }),
 
     "chat.headers": harmless(async (input, output) => {
-      await bridge.nextStep(input.sessionID)
+      await bridge.nextStep(input)
       const tag = bridge.watch(input)
       if (tag) output.headers[TAG] = tag
     }),
