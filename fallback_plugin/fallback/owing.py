@@ -1,8 +1,8 @@
 """A failed turn that has to wait for the end of its run.
 
-`opencode run` is over at its first idle, and so is an editor's prompt in `opencode acp`: to stop a failed turn
-there and send it again would end it. The turn is written down, and `settling` sends it again when the run has
-ended; in `opencode acp` the prompt is held until then.
+`opencode run` is over at its first idle, and so is an editor's prompt in `opencode acp`: to stop a failed
+turn there and send it again would end it. The turn is written down, and `settling` sends it again when the
+run has ended; in `opencode acp` the prompt is held until then.
 """
 
 from fallback_plugin.fallback.classify import Failure

@@ -116,6 +116,7 @@ export class Bridge {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
     }
+    if (type === "session.status") this.#editor?.saw(sessionID)
     if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") this.#requests.forget(sessionID)
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
@@ -282,7 +283,7 @@ export class Bridge {
     if (!own && !Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
     if (!isObject(given)) return { error: { code: -32602, message: "arguments should be an object" } }
     const sentAfter = this.#sequence
-    const stopped = this.#editor?.refusal(call, given)
+    const stopped = this.#editor?.objection(call, given)
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {

@@ -1,6 +1,7 @@
 // In `opencode acp` an editor's prompt is a request of this process to its own server, and OpenCode ends it with
 // the session's first idle. A turn that failed is sent again after that, so its prompt is held until then.
 
+import { CALLS } from "./calls.js"
 import { EDITOR_WATCHERS } from "./fetch.js"
 import { parsed } from "./json.js"
 import { later, TIMES } from "./times.js"
@@ -63,7 +64,7 @@ export class EditorPrompts {
 
   // A run that no editor waits for is over: what it left unanswered is sent again as well.
   idle(sessionID) {
-    if (!this.#held.has(sessionID)) this.#settle(sessionID, { stopped: false, onStop: () => {} }).catch(() => {})
+    if (!this.#held.get(sessionID)?.ours) this.#settle(sessionID, { stopped: false, onStop: () => {} }).catch(() => {})
   }
 
   // OpenCode has published a piece of text.
@@ -81,7 +82,7 @@ export class EditorPrompts {
   }
 
   // Why a call of Python is not carried out; null if it may be.
-  refusal(call, { sessionID, body }) {
+  objection(call, { sessionID, body }) {
     if (call !== "session.prompt" && call !== "session.deleteMessage") return null
     const held = this.#settling.get(sessionID)
     if (!held) return null
@@ -93,7 +94,7 @@ export class EditorPrompts {
   // Resolves when a request may be made. OpenCode forgets a stop that comes before its run begins.
   async nextRequest({ sessionID, message }) {
     const held = this.#settling.get(sessionID)
-    if (held?.stopped && held.messageID === message?.id) await this.#client.session.abort({ path: { id: sessionID } })
+    if (held?.stopped && held.messageID === message?.id) await CALLS["session.abort"](this.#client, { sessionID })
   }
 
   async #answer(sessionID, held, response) {

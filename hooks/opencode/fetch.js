@@ -34,6 +34,11 @@ async function ofAnEditor(straight, input, init) {
   const method = init?.method ?? input?.method
   const [, sessionID, call] = (method === "POST" && URL.canParse(url) && new URL(url).pathname.match(OF_A_SESSION)) || []
   if (!sessionID) return straight(input, init)
+  const headers = input.headers ?? new Headers(init?.headers)
+  if (headers.has(TAG)) {
+    headers.delete(TAG)
+    return straight(input, init)
+  }
   const watchers = [...EDITOR_WATCHERS]
   if (call === "abort") {
     for (const watcher of watchers) watcher.stopped(sessionID)

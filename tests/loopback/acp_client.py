@@ -1,4 +1,4 @@
-"""An editor of the Agent Client Protocol: JSON-RPC over the stdio of an agent, and a recording of all of it."""
+"""An editor of the Agent Client Protocol: JSON-RPC over an agent's stdio, all of it recorded."""
 
 import json
 import subprocess
@@ -113,9 +113,7 @@ class AcpClient:
     def load_session(self, session: str) -> list[Raw]:
         """Load a session and return the updates its history is shown with."""
         before = self.position
-        self.call(
-            "session/load", {"sessionId": session, "cwd": str(self.home.directory), "mcpServers": []}
-        )
+        self.call("session/load", {"sessionId": session, "cwd": str(self.home.directory), "mcpServers": []})
         return self.updates(session, since=before)
 
     def set_option(self, session: str, option: str, value: str) -> None:
@@ -214,4 +212,6 @@ class AcpClient:
         elif self._choose is not None:
             options = request["params"]["options"]
             chosen = next(option["optionId"] for option in options if option["kind"] == self._choose)
-            self._send({"id": request["id"], "result": {"outcome": {"outcome": "selected", "optionId": chosen}}})
+            self._send(
+                {"id": request["id"], "result": {"outcome": {"outcome": "selected", "optionId": chosen}}}
+            )

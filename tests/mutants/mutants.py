@@ -264,7 +264,7 @@ MUTANTS: Final = (
     Mutant(
         wrong="a run of one command is stopped to be sent again",
         file="fallback/owing.py",
-        find='    return context.host_kind == "run" and session.parent_id is None',
+        find="    return context.ends_at_idle and session.parent_id is None",
         replace="    return False",
         killed_by=SETTLING + "test_a_run_that_fails_is_neither_stopped_nor_sent_again_while_it_lasts",
     ),
