@@ -142,3 +142,15 @@ test("a stop of our own is no editor's, and its mark stays here", async (t) => {
   assert.deepEqual(await reply, answer("of the fallback"))
   assert.ok(made.every(({ own }) => own === null))
 })
+
+test("a run that no editor waits for is looked after when it is over", async (t) => {
+  const { reply, end, event, received } = await prompted(t, null)
+  const endings = (sessionID) => received.until((line) => line.method === "hook/run.ending" && line.params.sessionID === sessionID)
+  event("session.idle", { sessionID: "ses_1" }) // the editor's prompt is looked after when its response is there
+  event("session.idle", { sessionID: "ses_2" })
+  await endings("ses_2")
+  assert.equal(received.entries.filter((line) => line.params?.sessionID === "ses_1" && line.method === "hook/run.ending").length, 0)
+  end(answer("of the first"))
+  await reply
+  await endings("ses_1")
+})
