@@ -228,7 +228,8 @@ class FallbackPlugin:
             settlement, effects = self.engine.settle(session_id, history, self._clock())
             self._start(effects, session_id, host)
             if settlement is None:
-                return LastWords(trouble=self._why_nobody(session_id))
+                said = (effect.body.message for effect in effects if isinstance(effect, Toast))
+                return LastWords(trouble=next(said, None) or self._why_nobody(session_id))
             answer: StoredMessage | None = None
             try:
                 for message_id in settlement.doomed:
@@ -241,6 +242,7 @@ class FallbackPlugin:
         return LastWords(parts=[part.raw for stored in new for part in stored.parts])
 
     def _why_nobody(self, session_id: str) -> str:
+        """Say what a toast would, where the user wants none."""
         session = self.engine.session(session_id)
         reasons = session.turn.reasons if session and session.turn else {}
         opens = session.cooling(self._clock()) if session else {}

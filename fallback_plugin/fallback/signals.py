@@ -30,6 +30,9 @@ from fallback_plugin.fallback.switching import Switching
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
 
+HANDED_ON: Final = "fallback-plugin goes on"
+"""Words of the error that the bridge file hands on in the place of a failure (hooks/opencode/failures.js)."""
+
 EMPTY: Final = Failure(kind="empty_response", evidence="finish:stop without text or tool call")
 
 
@@ -166,7 +169,9 @@ class Signals:
         if not attempt.begun:
             return []
         if attempt.failed:
-            return stop_timers(session)
+            pending = session.owed is not None and not session.ledger.aborted(attempt.number)
+            ended = self._end_run(session, attempt, context, "waiting") if pending else []
+            return [*stop_timers(session), *ended]
         failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
         wait_s = (event.next_at or context.now) - context.now
         if wait_s > HOST_BACKOFF_S:  # a shorter one is the host's own, and closes nothing
@@ -241,6 +246,9 @@ class Signals:
     ) -> list[Effect]:
         if attempt.failed:
             return []
+        if HANDED_ON in error.message and owes(context, session):
+            attempt.failed = True  # it was asked about the request, and sends the turn again
+            return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         failure = self._classify(error, turn, attempt, context)
         return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
 

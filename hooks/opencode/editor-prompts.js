@@ -40,6 +40,8 @@ export class EditorPrompts {
     return async (response) => {
       try {
         return held.ours ? await this.#answer(sessionID, held, response) : response
+      } catch {
+        return response
       } finally {
         if (this.#held.get(sessionID) === held) this.#held.delete(sessionID)
       }
@@ -142,9 +144,13 @@ function watchOutput() {
   if (stdout[WATCHED]) return
   const write = stdout.write
   stdout.write = function (chunk, ...more) {
-    for (const line of Buffer.from(chunk).toString().split("\n")) {
-      const message = line.includes('"session/update"') ? parsed(line) : null
-      if (message?.params) for (const watcher of EDITOR_WATCHERS) watcher.wrote(message.params)
+    try {
+      for (const line of Buffer.from(chunk).toString().split("\n")) {
+        const message = line.includes('"session/update"') ? parsed(line) : null
+        if (message?.params) for (const watcher of EDITOR_WATCHERS) watcher.wrote(message.params)
+      }
+    } catch {
+      // what it is, is the editor's to read
     }
     return write.call(this, chunk, ...more)
   }

@@ -224,3 +224,19 @@ def test_P3_what_an_earlier_turn_was_owed_is_not_owed_in_the_next() -> None:
     stage.idle()
     stage.user("msg_5")
     assert not stage.engine.owes("ses_1")
+
+
+def test_P3_in_acp_a_run_whose_host_asks_again_all_the_same_is_ended_once() -> None:
+    stage = run("acp")
+    stage.content("msg_2")
+    assert failed(stage, ending="broken") == "final"
+    stage.retry()
+    stage.retry()
+    assert len(stage.all(effects.Abort)) == 1
+    assert stage.engine.owes("ses_1")
+
+
+def test_P3_what_another_copy_has_handed_on_is_its_to_send_again() -> None:
+    stage = run("acp")
+    stage.error(api_error(400, "The model failed. fallback-plugin goes on."))
+    assert not stage.engine.owes("ses_1")

@@ -55,6 +55,7 @@ CHAINS: Final = {
     OTHER: [ref("claude")],
     VARIANT: [f"{ref('varied')}:high"],
     "none": [ref("none")],
+    "nobody": [ref("nobody")],
     "stuck": [ref("stuck")],
     "stuck-other": [ref("stuck-claude")],
     "slow": [ref("slow")],
@@ -153,6 +154,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> It
             "varied": [stream("Answer of the ", "fallback.")],
             "claude": [anthropic(ANSWER)],
             "none": [status(401)],
+            "nobody": [status(401)],
             "stuck": [hang_before_headers()],
             "stuck-claude": [hang_before_headers()],
             "slow": [hang("Half of the ")],
@@ -225,13 +227,15 @@ def test_P3_a_prompt_ends_after_the_next_models_answer(
     assert ended.asked == [f"{name}-{mode}", NEXT[mode]]
 
 
-@pytest.mark.parametrize("model", ["limited-0", "cut-none"])
-def test_P3_when_all_models_fail_the_prompt_fails_with_every_reason(editor: Editor, model: str) -> None:
-    _, ended = editor.prompt(model, "none")
+@pytest.mark.parametrize(("model", "last"), [("limited-0", "none"), ("cut-none", "nobody")])
+def test_P3_when_all_models_fail_the_prompt_fails_with_every_reason(
+    editor: Editor, model: str, last: str
+) -> None:
+    _, ended = editor.prompt(model, last)
 
     assert ended.reply.stop_reason is None
-    assert all(ref(each) in ended.reply.error for each in (model, "none")), ended.reply.message
-    assert ended.asked == [model, "none"]
+    assert all(ref(each) in ended.reply.error for each in (model, last)), ended.reply.message
+    assert ended.asked == [model, last]
 
 
 def test_P3_a_bad_request_ends_a_prompt_as_it_would_without_us(editor: Editor) -> None:
