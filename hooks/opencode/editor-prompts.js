@@ -66,7 +66,8 @@ export class EditorPrompts {
 
   // A run that no editor waits for is over: what it left unanswered is sent again as well.
   idle(sessionID) {
-    if (!this.#held.get(sessionID)?.ours) this.#settle(sessionID, { stopped: false, onStop: () => {} }).catch(() => {})
+    if (this.#held.get(sessionID)?.ours || this.#settling.has(sessionID)) return
+    this.#settle(sessionID, { stopped: false, onStop: () => {} }).catch(() => {})
   }
 
   // OpenCode has published a piece of text.
@@ -95,8 +96,9 @@ export class EditorPrompts {
 
   // Resolves when a request may be made. OpenCode forgets a stop that comes before its run begins.
   async nextRequest({ sessionID, message }) {
-    const held = this.#settling.get(sessionID)
-    if (held?.stopped && held.messageID === message?.id) await CALLS["session.abort"](this.#client, { sessionID })
+    const resent = this.#settling.get(sessionID)
+    const unwanted = this.#held.get(sessionID)?.stopped || (resent?.stopped && resent.messageID === message?.id)
+    if (unwanted) await CALLS["session.abort"](this.#client, { sessionID })
   }
 
   async #answer(sessionID, held, response) {

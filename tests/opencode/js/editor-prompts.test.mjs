@@ -134,6 +134,15 @@ test("a stop before the first run is over ends the prompt and asks Python nothin
   assert.equal(received.entries.filter((line) => line.method === "hook/run.ending").length, 0)
 })
 
+test("a stop that OpenCode forgets, since its run has not begun, is made again before a model is asked", async (t) => {
+  const { reply, end, made, hooks } = await prompted(t, null)
+  await post("abort")
+  await hooks["chat.headers"]({ sessionID: "ses_1", message: { id: "msg_1" }, model: {} }, { headers: {} })
+  assert.equal(made.filter(({ path }) => path.endsWith("/abort")).length, 2)
+  end(answer("half", { error: { name: "MessageAbortedError", data: {} } }))
+  await reply
+})
+
 test("a stop of our own is no editor's, and its mark stays here", async (t) => {
   const calls = [{ call: "session.abort", arguments: { sessionID: "ses_1" } }]
   const { reply, end, received, made } = await prompted(t, { parts: [], trouble: null }, { calls })
