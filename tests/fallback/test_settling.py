@@ -238,5 +238,5 @@ def test_P3_in_acp_a_run_whose_host_asks_again_all_the_same_is_ended_once() -> N
 
 def test_P3_what_another_copy_has_handed_on_is_its_to_send_again() -> None:
     stage = run("acp")
-    stage.error(api_error(400, "The model failed. fallback-plugin goes on."))
+    stage.error({"name": "UnknownError", "data": {"message": "The model failed. fallback-plugin goes on."}})
     assert not stage.engine.owes("ses_1")

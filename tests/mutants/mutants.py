@@ -280,7 +280,7 @@ MUTANTS: Final = (
         wrong="what another copy sends again is sent twice",
         file="fallback/signals.py",
         find="        if HANDED_ON in error.message and owes(context, session):",
-        replace="        if not error:",
+        replace="        if not error.name:",
         killed_by=SETTLING + "test_P3_what_another_copy_has_handed_on_is_its_to_send_again",
     ),
     Mutant(

@@ -148,6 +148,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> It
             **{f"race-{number}": [status(429)] for number in range(RACES)},
             **{f"limited-{number}": [status(429)] for number in range(12)},
             "cut-none": [cut("Half an ")],
+            "cut-load": [cut("Half an ")],
             "bad-request": [status(400)],
             "once": [status(429), stream("Primary.")],
             "fallback": [stream("Answer of the ", "fallback.")],
@@ -315,7 +316,7 @@ def test_P3_a_fallbacks_tool_asks_the_editor_for_permission(editor: Editor, mode
     assert ran.read_text().count("ran") == lines + 1
 
 
-@pytest.mark.parametrize(("model", "mode"), [("limited-8", SAME), ("limited-9", OTHER)])
+@pytest.mark.parametrize(("model", "mode"), [("limited-8", SAME), ("limited-9", OTHER), ("cut-load", SAME)])
 def test_P3_a_session_with_a_fallback_is_loaded_and_goes_on(editor: Editor, model: str, mode: str) -> None:
     session, _ = editor.prompt(model, mode)
 
