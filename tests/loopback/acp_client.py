@@ -83,6 +83,8 @@ class AcpClient:
             self._process.kill()
             self._process.wait()
         self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._output.close()
 
     def call(self, method: str, params: Raw, *, timeout_s: float = _LIMIT_S) -> Raw:
