@@ -347,10 +347,11 @@ def model_attempt_failed(attempt: ModelAttempt, host: HostClient) -> NextModel |
 
 @hookspec(firstresult=True)
 def run_ending(session_id: str, host: HostClient) -> LastWords | None:
-    """Answer what a run of one command still owes its person before it ends. First result wins. Since 0.1.
+    """Answer a turn that has failed before what waits for it ends. First result wins. Since 0.1.
 
-    Only `opencode run` is a host that ends with its first turn, failed or not. It waits for the answer,
-    prints it, and ends with status 0 if there is no trouble in it; None leaves its own end as it is.
+    `opencode run` ends with its first turn, failed or not. It waits for the answer, prints it, and ends with
+    status 0 if there is no trouble in it; None leaves its own end as it is. `opencode acp` asks at the end of
+    every turn: the editor's prompt then ends with the session's last answer, or fails with the trouble.
     """
 
 

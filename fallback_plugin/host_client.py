@@ -13,7 +13,7 @@ from fallback_plugin.wire.model_catalog import ModelCatalog
 from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
-HostKind: TypeAlias = Literal["serve", "tui", "run", "attach", "agent"]
+HostKind: TypeAlias = Literal["serve", "tui", "run", "acp", "attach", "agent"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,13 @@ class Context:
         return (
             way == "inline"
             or self.never_replays
-            or (way == "auto" and (self.host_kind == "run" or session.parent_id is not None))
+            or (way == "auto" and (self.ends_at_idle or session.parent_id is not None))
         )
+
+    @property
+    def ends_at_idle(self) -> bool:
+        """Whether a turn counts as over at its session's first idle, so that no replay may end its run."""
+        return self.host_kind in {"run", "acp"}
 
     @property
     def never_replays(self) -> bool:

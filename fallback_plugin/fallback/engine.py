@@ -155,8 +155,17 @@ class Engine:
 
     def owes(self, session_id: str) -> bool:
         """Tell whether a session's turn failed and is to be sent again when its run has ended."""
+        return self.owed_attempt(session_id) is not None
+
+    def owed_attempt(self, session_id: str) -> str | None:
+        """Return the name of the failure for which a session's turn is owed, the same in every process."""
         session = self._sessions.get(session_id)
-        return session is not None and session.owed is not None
+        if session is None or session.owed is None:
+            return None
+        turn = session.owed.turn
+        if turn is not session.turn or turn.cancelled:
+            return None
+        return f"{session_id}/{turn.message_id}/{session.owed.attempt.model}"
 
     def settle(
         self, session_id: str, history: Sequence[StoredMessage], now: float

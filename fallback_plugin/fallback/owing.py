@@ -1,7 +1,8 @@
 """A failed turn that has to wait for the end of its run.
 
-`opencode run` is over at its first idle: to stop a failed turn there and send it again would end the run. The
-turn is written down, and `settling` sends it again when the run has ended.
+`opencode run` is over at its first idle, and so is an editor's prompt in `opencode acp`: to stop a failed
+turn there and send it again would end it. The turn is written down, and `settling` sends it again when the
+run has ended; in `opencode acp` the prompt is held until then.
 """
 
 from fallback_plugin.fallback.classify import Failure
@@ -13,7 +14,7 @@ from fallback_plugin.hookspecs import Ending
 
 def owes(context: Context, session: Session) -> bool:
     """Tell whether a failed turn of a session is owed, and cannot be sent again while its run lasts."""
-    return context.host_kind == "run" and session.parent_id is None
+    return context.ends_at_idle and session.parent_id is None
 
 
 def owe(session: Session, turn: Turn, failure: Failure, sign: RunState | Ending) -> list[Effect]:

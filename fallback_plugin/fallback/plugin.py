@@ -112,6 +112,7 @@ class FallbackPlugin:
         self.engine.health.begin_probe = self._begin_probe
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
+        self._settling: set[str] = set()
         self._decisions: DecisionLog | None = None
         self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
@@ -210,24 +211,32 @@ class FallbackPlugin:
     @hookimpl
     async def run_ending(self, session_id: str, host: HostClient) -> LastWords | None:
         """Send the turn that a run leaves unanswered to the models that are left, until one answers."""
-        if not self.engine.owes(session_id):
+        owed = self.engine.owed_attempt(session_id)
+        if owed is None or owed in self._settling or not self._claim(owed):
             return None
-        deadline_s = self.engine.settings.fallback.run_deadline
-        with anyio.move_on_after(deadline_s or None):
-            return await self._settle(session_id, deadline_s or RUN_ENDING_DEADLINE_S, host)
+        # In an editor the user ends what takes too long.
+        deadline_s = self.engine.settings.fallback.run_deadline if host.kind == "run" else 0.0
+        self._settling.add(owed)
+        try:
+            with anyio.move_on_after(deadline_s or None):
+                return await self._settle(session_id, deadline_s or RUN_ENDING_DEADLINE_S, host)
+        finally:
+            self._settling.discard(owed)
         await host.abort(session_id)
         return LastWords(trouble=f"no model has answered within {deadline_s:g} s (run_deadline)")
 
     async def _settle(self, session_id: str, deadline_s: float, host: HostClient) -> LastWords:
+        session = self.engine.session(session_id)
+        turn = session.turn if session else None
         history = await host.messages(session_id)
         known = {stored.info.id for stored in history}
-        while self.engine.owes(session_id):
+        while session and session.turn is turn and self.engine.owes(session_id):
             self._read_health()
             settlement, effects = self.engine.settle(session_id, history, self._clock())
             self._start(effects, session_id, host)
             if settlement is None:
                 said = (effect.body.message for effect in effects if isinstance(effect, Toast))
-                return LastWords(trouble=next(said, "no model of the chain is left"))
+                return LastWords(trouble=next(said, None) or self._why_nobody(session_id))
             answer: StoredMessage | None = None
             try:
                 for message_id in settlement.doomed:
@@ -238,6 +247,13 @@ class FallbackPlugin:
             self._start(self.engine.settled(session_id, answer, self._clock()), session_id, host)
         new = [stored for stored in await host.messages(session_id) if stored.info.id not in known]
         return LastWords(parts=[part.raw for stored in new for part in stored.parts])
+
+    def _why_nobody(self, session_id: str) -> str:
+        """Say what a toast would, where the user wants none."""
+        session = self.engine.session(session_id)
+        reasons = session.turn.reasons if session and session.turn else {}
+        opens = session.cooling(self._clock()) if session else {}
+        return toasts.exhausted(reasons, opens).message or "no model of the chain is left"
 
     @hookimpl
     async def tool_after(self, call: ToolCall, result: ToolResult, host: HostClient) -> ToolResult | None:

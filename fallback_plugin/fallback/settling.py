@@ -67,8 +67,8 @@ def judge_answer(session: Session, answer: StoredMessage | None, context: Contex
     None stands for a prompt that the host refused.
     """
     turn = session.turn
-    if turn is None or session.owed is not None:
-        return []  # its failure was seen in the host's events
+    if turn is None or turn.cancelled or session.owed is not None:
+        return []  # it was stopped, or its failure was seen in the host's events
     error = answer.info.error if answer and isinstance(answer.info, AssistantMessage) else None
     if answer is None:
         return owe(session, turn, Failure(kind="unknown", evidence="prompt refused by the host"), "over")

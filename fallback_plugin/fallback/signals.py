@@ -30,6 +30,9 @@ from fallback_plugin.fallback.switching import Switching
 CUT: Final = Failure(kind="transport", evidence="finish:unknown")
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
 
+HANDED_ON: Final = "fallback-plugin goes on"
+"""Words of the error that the bridge file hands on in the place of a failure (hooks/opencode/failures.js)."""
+
 EMPTY_ENDS: Final = frozenset({"stop", "length", "other"})
 """How a step ends a turn. One without text or tool call is no answer: at ``length`` it was all thoughts."""
 
@@ -137,7 +140,7 @@ class Signals:
         self, session: Session, turn: Turn, attempt: Attempt, evidence: str, context: Context
     ) -> list[Effect]:
         """Leave a silent model by its request where that can be; what flows, if nothing else helps."""
-        stuck = context.host_kind == "run" or context.never_replays or session.parent_id is not None
+        stuck = context.ends_at_idle or context.never_replays or session.parent_id is not None
         if context.inline(session) and (stuck or attempt.silent) and not attempt.failed:
             if not self._may_go_on(session, turn, context):
                 return self._wait_on(session, turn, evidence, context)
@@ -180,7 +183,7 @@ class Signals:
             return []  # the request itself is asked about next
         silent = Failure(kind="timeout", evidence=effect.evidence)
         judged = self._failed(session, turn, turn.attempt, silent, context, run="running")
-        if refused and session.owed is not None:
+        if refused and session.owed is not None and context.host_kind == "run":
             # Nothing else would ever end this run; what it owes is settled all the same.
             session.ledger.open(effect.attempt, context.now)
             judged.append(Abort(session.id, effect.attempt))
@@ -202,7 +205,9 @@ class Signals:
         if not attempt.begun:
             return []
         if attempt.failed:
-            return stop_timers(session)
+            pending = session.owed is not None and not session.ledger.aborted(attempt.number)
+            ended = self._end_run(session, attempt, context, "waiting") if pending else []
+            return [*stop_timers(session), *ended]
         failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
         wait_s = (event.next_at or context.now) - context.now
         if wait_s > HOST_BACKOFF_S:  # a shorter one is the host's own, and closes nothing
@@ -277,6 +282,9 @@ class Signals:
     ) -> list[Effect]:
         if attempt.failed:
             return []
+        if HANDED_ON in error.message and owes(context, session):
+            attempt.failed = True  # it was asked about the request, and sends the turn again
+            return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         failure = self._classify(error, turn, attempt, context)
         return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
 
@@ -312,10 +320,18 @@ class Signals:
         if session.state is None:
             session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
         if owes(context, session):
-            return owe(session, turn, failure, run)
+            return [*owe(session, turn, failure, run), *self._end_run(session, attempt, context, run)]
         if again:
             return self._ask_again(session, turn, failure, context, run=run)
         return self._switching.begin(session, turn, failure, context, run=run)
+
+    @staticmethod
+    def _end_run(session: Session, attempt: Attempt, context: Context, run: RunState) -> list[Effect]:
+        """End a run in `opencode acp` that would go on asking the model it owes an answer of."""
+        if context.host_kind != "acp" or run not in {"waiting", "running"}:
+            return []
+        session.ledger.open(attempt.number, context.now)
+        return [Abort(session.id, attempt.number)]
 
     def _ask_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState

@@ -88,8 +88,8 @@ class FallbackSettings(ChainTable):
     switching: Literal["auto", "replay", "inline"] = Field(
         default="auto",
         description='How a turn goes on: "replay" stops it and sends it again, "inline" answers the failed '
-        'request itself where the next model speaks the same protocol, "auto" is inline in "opencode run", '
-        "for subagents and titles, and replay elsewhere.",
+        'request itself where the next model speaks the same protocol, "auto" is inline in "opencode run" '
+        'and "opencode acp", for subagents and titles, and replay elsewhere.',
     )
     max_attempts: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
         default=10, description="At most this many switches in one turn."

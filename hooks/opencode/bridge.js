@@ -4,6 +4,8 @@ import { CALLS } from "./calls.js"
 import { Child, childCommands } from "./child.js"
 import { HOST_KIND } from "./command-line.js"
 import { EarlyEvents } from "./early-events.js"
+import { EditorPrompts } from "./editor-prompts.js"
+import { wrapFetch } from "./fetch.js"
 import { isObject } from "./json.js"
 import { LIMITS } from "./limits.js"
 import { Requests } from "./requests.js"
@@ -25,6 +27,7 @@ export class Bridge {
   #toasts
   #requests
   #run
+  #editor = null // in `opencode acp`
   #sequence = 0
   #child = null
   #phase = "starting" // starting, loading, ready, down (waits for its restart), off (for good)
@@ -56,6 +59,14 @@ export class Bridge {
     this.#toasts = new Toasts(context.client)
     this.#requests = new Requests(context.client, (...question) => this.ask(...question))
     this.#run = new Run(context.client)
+    if (HOST_KIND === "acp") this.#watchEditor()
+  }
+
+  #watchEditor() {
+    const ask = (...question) => this.ask(...question)
+    const tellStopped = (sessionID, error) => this.event({ type: "session.error", properties: { sessionID, error } })
+    this.#editor = new EditorPrompts(this.#context.client, ask, tellStopped)
+    wrapFetch()
   }
 
   start() {
@@ -85,6 +96,7 @@ export class Bridge {
 
   dispose() {
     this.#requests.dispose()
+    this.#editor?.dispose()
     this.#close("off")
     this.#child?.stop()
   }
@@ -106,6 +118,8 @@ export class Bridge {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
     }
+    if (type === "session.status") this.#editor?.saw(sessionID)
+    if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") {
       this.#requests.forget(sessionID)
       this.#handedIn.delete(sessionID)
@@ -118,6 +132,7 @@ export class Bridge {
 
   // Most events are text deltas, and most of those end here.
   #delta(event) {
+    this.#editor?.published(event.properties ?? {})
     if (this.#phase !== "ready") return
     const subscription = this.#subscription
     if (subscription.wants(DELTA) ? this.#child.unsent <= LIMITS.congestedBytes : subscription.isDue(DELTA, event.properties?.sessionID))
@@ -138,6 +153,7 @@ export class Bridge {
     if (question === "chat.message") {
       this.#toasts.audience()
       if (HOST_KIND === "run") this.#run.sessionID ??= params().sessionID
+      this.#editor?.saw(params().sessionID)
     }
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()
     if (!this.#answers(question)) return undefined
@@ -158,7 +174,9 @@ export class Bridge {
 
   // Whether the next step of a session may begin, once it may. A prompt of Python's may have crossed the user's
   // stop, which the host forgets when it comes before a run begins: its run is stopped here, with no model asked.
-  async mayBegin({ sessionID, agent, message }) {
+  async mayBegin(request) {
+    const { sessionID, agent, message } = request
+    await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
     if (BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name) || !this.#handedIn.delete(sessionID)) return true
     const answer = await this.ask("prompt.begins", () => ({ sessionID, messageID: message?.id }), TIMES.nextModel)
@@ -277,6 +295,8 @@ export class Bridge {
     if (!own && !Object.hasOwn(CALLS, call ?? "")) return { error: { code: -32601, message: `call ${call} is not allowed` } }
     if (!isObject(given)) return { error: { code: -32602, message: "arguments should be an object" } }
     const sentAfter = this.#sequence
+    const stopped = this.#editor?.objection(call, given)
+    if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
       if (call === "session.promptAsync") this.#handedIn.add(given.sessionID)

@@ -1,12 +1,17 @@
 // What Python may ask of the host. Anything else is refused.
 
+import { HOST_KIND } from "./command-line.js"
+import { TAG } from "./fetch.js"
+
+const OURS = HOST_KIND === "acp" ? { headers: { [TAG]: "ours" } } : {} // no editor's
+
 export const CALLS = {
   "session.get": (client, { sessionID }) => client.session.get({ path: { id: sessionID } }),
   "session.messages": (client, { sessionID }) => client.session.messages({ path: { id: sessionID } }),
-  "session.abort": (client, { sessionID }) => client.session.abort({ path: { id: sessionID } }),
+  "session.abort": (client, { sessionID }) => client.session.abort({ path: { id: sessionID }, ...OURS }),
   "session.promptAsync": (client, { sessionID, body }) => client.session.promptAsync({ path: { id: sessionID }, body }),
   // Waits for the answer; only where a run has ended and nobody else does.
-  "session.prompt": (client, { sessionID, body }) => client.session.prompt({ path: { id: sessionID }, body }),
+  "session.prompt": (client, { sessionID, body }) => client.session.prompt({ path: { id: sessionID }, body, ...OURS }),
   "session.revert": (client, { sessionID, body }) => client.session.revert({ path: { id: sessionID }, body }),
   "session.unrevert": (client, { sessionID }) => client.session.unrevert({ path: { id: sessionID } }),
   // The host's v1 client has no method for this one.

@@ -1,16 +1,20 @@
 // The process's own `fetch`, wrapped once for all instances: a request whose header names a watch goes through
-// it, any other straight on. Below a provider's own `fetch`, so that this is never replaced.
+// it, an editor's prompt through those who watch for it, any other straight on. Below a provider's own `fetch`,
+// so that this is never replaced.
 
 export const TAG = "x-fallback-plugin"
 
 export const WATCHES = (globalThis[Symbol.for("fallback-plugin.watches")] ??= new Map())
+
+// Who watches the requests that `opencode acp` makes to its own server for an editor.
+export const EDITOR_WATCHERS = (globalThis[Symbol.for("fallback-plugin.editors")] ??= new Set())
 
 export function wrapFetch() {
   if (globalThis.fetch[TAG]) return
   const straight = globalThis.fetch
   const wrapped = (input, init) => {
     const tag = tagOf(init?.headers)
-    if (!tag) return straight(input, init)
+    if (!tag) return EDITOR_WATCHERS.size > 0 ? ofAnEditor(straight, input, init) : straight(input, init)
     const watch = WATCHES.get(tag)
     WATCHES.delete(tag)
     const headers = new Headers(init.headers)
@@ -21,6 +25,29 @@ export function wrapFetch() {
   }
   // What else the runtime has put on its own stays there.
   globalThis.fetch = Object.assign(Object.setPrototypeOf(wrapped, straight), { [TAG]: true })
+}
+
+const OF_A_SESSION = /\/session\/(ses_\w+)\/(message|command|summarize|abort)$/
+
+async function ofAnEditor(straight, input, init) {
+  const url = typeof input === "string" ? input : input?.url
+  const method = init?.method ?? input?.method
+  const [, sessionID, call] = (method === "POST" && URL.canParse(url) && new URL(url).pathname.match(OF_A_SESSION)) || []
+  if (!sessionID) return straight(input, init)
+  const headers = input.headers ?? new Headers(init?.headers)
+  if (headers.has(TAG)) {
+    headers.delete(TAG)
+    return straight(input, init)
+  }
+  const watchers = [...EDITOR_WATCHERS]
+  if (call === "abort") {
+    for (const watcher of watchers) watcher.stopped(sessionID)
+    return straight(input, init)
+  }
+  const ends = watchers.map((watcher) => watcher.began(sessionID))
+  let response = await straight(input, init)
+  for (const ended of ends) response = await ended(response)
+  return response
 }
 
 function tagOf(headers) {

@@ -1,6 +1,6 @@
 // The requests of one OpenCode instance to its models, and what Python says of those that fail.
 
-import { HOST_KIND } from "./command-line.js"
+import { ENDS_AT_IDLE } from "./command-line.js"
 import { WATCHES, wrapFetch } from "./fetch.js"
 import { LIMITS } from "./limits.js"
 import { PROTOCOLS } from "./protocols.js"
@@ -61,7 +61,7 @@ export class Requests {
   // Whether Python would answer for a request; asking costs the turn a moment that a replay has no use for.
   answersFor(agent, headers) {
     const byDefault = this.switching === "auto" && (headers.has("x-parent-session-id") || BESIDE.has(agent))
-    return HOST_KIND === "run" || this.switching === "inline" || byDefault
+    return ENDS_AT_IDLE || this.switching === "inline" || byDefault
   }
 
   // Take in that a request is being made; call what is returned when there is something of its answer.

@@ -11,6 +11,7 @@ export const TIMES = {
   glance: 0.2, // between two looks for it
   look: 2, // the same once the host goes on
   toast: 300, // that a toast of Python waits
+  shown: 2_000, // that the end of a prompt waits for its text to be written to the editor
   settling: 3_600_000, // Python's own deadline is a person's setting
   // A question waits for a child that is still starting, at most this long after its start; a job has time.
   coldStart: HOST_KIND === "run" ? 10_000 : 2_000,

@@ -289,6 +289,33 @@ async def test_a_run_does_not_go_on_for_ever() -> None:
         assert host.aborts == ["ses_1"]
 
 
+async def test_P3_an_editors_turn_is_settled_once_and_without_a_deadline() -> None:
+    async with a_host() as host:
+        host.kind = "acp"
+        host.answers = [reply(3, "Hi")]
+        plugin = a_plugin(host, run_deadline=0.001)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        words = [await plugin.run_ending("ses_1", host) for _ in range(2)]
+        assert words == [LastWords(parts=[{"id": "prt_1", "type": "text", "text": "Hi"}]), None]
+        assert [prompt.model for prompt in host.prompts] == [A]
+
+
+async def test_P3_an_editor_is_told_why_nobody_answers_even_without_toasts() -> None:
+    async with a_host() as host:
+        host.kind = "acp"
+        refused = HostError(name="APIError", status_code=401)
+        host.answers = [reply(3, error=refused), reply(4, error=refused)]
+        plugin = a_plugin(host, notify=False)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        words = await plugin.run_ending("ses_1", host)
+        assert words is not None
+        assert all(str(model) in (words.trouble or "") for model in (PRIMARY, A, B))
+
+
 async def test_a_failed_request_is_answered_with_the_next_model() -> None:
     async with a_host() as host:
         plugin = a_plugin(host, switching="inline")

@@ -9,15 +9,16 @@ from fallback_plugin.events import AssistantMessage, HostError, Message, Part, S
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.settling import Settlement
+from fallback_plugin.host_client import HostKind
 from tests.fallback.stage import PRIMARY, A, B, Stage, api_error, settings
 from tests.fallback.test_inline import failed
 
 USER: Final = UserMessage(id="msg_1", session_id="ses_1", model=PRIMARY, created_at=1.0, agent="build")
 
 
-def run(**more: Any) -> Stage:
+def run(host_kind: HostKind = "run", **more: Any) -> Stage:
     """Return a stage of `opencode run` with a turn whose first request is under way."""
-    stage = Stage(Engine(settings(**more), host_kind="run"))
+    stage = Stage(Engine(settings(**more), host_kind=host_kind))
     stage.user()
     stage.answer("msg_2")
     return stage
@@ -168,4 +169,74 @@ def test_complaint_29_a_hung_run_without_a_watched_request_is_ended_so_that_it_c
 def test_a_bad_request_ends_the_run_as_it_would_without_us() -> None:
     stage = run()
     stage.error(api_error(400, "Invalid value for 'messages'."))
+    assert not stage.engine.owes("ses_1")
+
+
+ABORTED: Final = {"name": "MessageAbortedError", "data": {"message": "Aborted"}}
+
+
+def test_P3_in_acp_a_failed_request_is_answered_inline_by_default() -> None:
+    assert failed(run("acp")) == A
+
+
+@pytest.mark.parametrize("switching", ["auto", "inline", "replay"])
+def test_P3_in_acp_what_cannot_be_inline_is_owed_and_no_run_is_stopped(switching: str) -> None:
+    stage = run("acp", switching=switching)
+    out_of_reach(stage)
+    stage.error(api_error(400, "The model failed. fallback-plugin goes on."))
+    stage.idle()
+    assert (stage.all(effects.Abort), stage.all(effects.Prompt)) == ([], [])
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == A
+
+
+def test_P3_in_acp_a_run_that_waits_to_ask_again_is_ended_so_that_it_can_be_settled() -> None:
+    stage = run("acp")
+    stage.retry()
+    assert len(stage.all(effects.Abort)) == 1
+    stage.aborted()
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == A
+
+
+def test_P3_a_turn_that_is_stopped_before_it_is_sent_again_is_owed_no_more() -> None:
+    stage = run("acp")
+    out_of_reach(stage)
+    stage.idle()
+    stage.error(ABORTED)
+    assert not stage.engine.owes("ses_1")
+
+
+def test_P3_a_turn_that_is_stopped_while_it_is_sent_again_is_owed_no_more() -> None:
+    stage = run("acp")
+    out_of_reach(stage)
+    stage.idle()
+    assert settle(stage) is not None
+    stage.error(ABORTED)
+    assert not judged(stage, None)
+
+
+def test_P3_what_an_earlier_turn_was_owed_is_not_owed_in_the_next() -> None:
+    stage = run("acp")
+    out_of_reach(stage)
+    stage.idle()
+    stage.user("msg_5")
+    assert not stage.engine.owes("ses_1")
+
+
+def test_P3_in_acp_a_run_whose_host_asks_again_all_the_same_is_ended_once() -> None:
+    stage = run("acp")
+    stage.content("msg_2")
+    assert failed(stage, ending="broken") == "final"
+    stage.retry()
+    stage.retry()
+    assert len(stage.all(effects.Abort)) == 1
+    assert stage.engine.owes("ses_1")
+
+
+def test_P3_what_another_copy_has_handed_on_is_its_to_send_again() -> None:
+    stage = run("acp")
+    stage.error({"name": "UnknownError", "data": {"message": "The model failed. fallback-plugin goes on."}})
     assert not stage.engine.owes("ses_1")

@@ -264,9 +264,24 @@ MUTANTS: Final = (
     Mutant(
         wrong="a run of one command is stopped to be sent again",
         file="fallback/owing.py",
-        find='    return context.host_kind == "run" and session.parent_id is None',
+        find="    return context.ends_at_idle and session.parent_id is None",
         replace="    return False",
         killed_by=SETTLING + "test_a_run_that_fails_is_neither_stopped_nor_sent_again_while_it_lasts",
+    ),
+    Mutant(
+        wrong="a run in an editor goes on asking the model that failed",
+        file="fallback/signals.py",
+        find='        if context.host_kind != "acp" or run not in {"waiting", "running"}:',
+        replace="        if context.host_kind:",
+        killed_by=SETTLING
+        + "test_P3_in_acp_a_run_that_waits_to_ask_again_is_ended_so_that_it_can_be_settled",
+    ),
+    Mutant(
+        wrong="what another copy sends again is sent twice",
+        file="fallback/signals.py",
+        find="        if HANDED_ON in error.message and owes(context, session):",
+        replace="        if not error.name:",
+        killed_by=SETTLING + "test_P3_what_another_copy_has_handed_on_is_its_to_send_again",
     ),
     Mutant(
         wrong="a run ends well with nothing said",

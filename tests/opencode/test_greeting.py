@@ -29,6 +29,10 @@ def test_a_greeting_says_who_the_host_is_and_where_it_works() -> None:
     )
 
 
+def test_P3_an_editors_agent_is_a_kind_of_its_own() -> None:
+    assert read_greeting(first_line(host={"name": "opencode", "kind": "acp"})).kind == "acp"
+
+
 def test_a_kind_of_host_from_the_future_counts_as_a_server() -> None:
     assert read_greeting(first_line(host={"name": "opencode", "kind": "hologram"})).kind == "serve"
 

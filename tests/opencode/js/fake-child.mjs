@@ -72,6 +72,7 @@ if (plan.refusesWith) {
       if (String(message.id).startsWith("seen-")) return
       if (!plan.handsNothingBack) handBack(line)
       if (message.method === undefined) return
+      if (message.method === plan.callOn?.method) send({ id: "call-on", method: "host/call", params: plan.callOn.params })
       if (plan.deafAfter === message.method) process.stdin.pause()
       if (message.method === "initialize") {
         const server = { name: "fallback-plugin", version: "0" }
