@@ -19,6 +19,7 @@ from fallback_plugin.events import SessionStatus
 from fallback_plugin.fallback.effects import Record
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.opencode.http_client import OpenCodeHttpClient
+from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.plugins.subscriptions import EVERY_TYPE
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
@@ -65,6 +66,7 @@ class AttachedFolder:
         self._counts = counts
         self._calls = CountedCalls(client, counts)
         self._plugins = PluginHost(self._calls)
+        self._permissions = PermissionRequests(self._plugins, client, host_kind=client.kind)
         self._settings = Settings()
         self._watcher = settings.watcher(self)
         self._wanted: frozenset[str] = frozenset()
@@ -206,7 +208,7 @@ class AttachedFolder:
         for error in errors:
             logger.error("%s: %s", self._name, error)
         wanted = self._plugins.subscriptions
-        self._wanted = wanted.events | wanted.sampled.keys()
+        self._wanted = wanted.events | wanted.sampled.keys() | self._permissions.events
 
     def _count_decision(self, record: Record) -> None:
         self._counts.decided(record.decision)
@@ -225,6 +227,8 @@ class AttachedFolder:
             logger.warning("%s: ignored an event of type %r: %s", self._name, raw.get("type"), error)
             return
         self._plugins.publish(raw, event)
+        if self._tasks is not None:
+            self._permissions.take(raw, self._tasks)
 
     async def _show(self, title: str, message: str) -> None:
         try:

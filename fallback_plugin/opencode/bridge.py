@@ -20,6 +20,7 @@ from fallback_plugin.opencode.bridge_log import default_file, write_log_to
 from fallback_plugin.opencode.bridge_questions import QUESTIONS, questions_for, session_of
 from fallback_plugin.opencode.greeting import Greeting
 from fallback_plugin.opencode.json_rpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RemoteError
+from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.opencode.stdio import FdReceiveStream, FdSendStream, claim_stdout
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
@@ -65,6 +66,7 @@ class Bridge:
         self._peer = connect(on_notification=self._on_notification, on_request=self._on_request)
         self._calls = BridgeCalls(self._peer, kind=greeting.kind, directory=greeting.directory)
         self._plugins = PluginHost(self._calls)
+        self._permissions = PermissionRequests(self._plugins, self._calls, host_kind=greeting.kind)
         self._host_config: Mapping[str, Any] | None = None
         self._settings = Settings()
         self._started = False
@@ -121,7 +123,7 @@ class Bridge:
         self._peer.notify(
             "subscribe",
             {
-                "events": sorted(wanted.events),
+                "events": sorted(wanted.events | self._permissions.events),
                 "questions": questions_for(wanted.questions),
                 "sampled": dict(wanted.sampled),
                 "switching": self._settings.fallback.switching,
@@ -157,6 +159,7 @@ class Bridge:
             logger.warning("ignored an event of type %r: %s", raw.get("type"), error)
             return
         self._plugins.publish(raw, event)
+        self._permissions.take(raw, self._running)
 
     async def _on_request(self, method: str, params: Params) -> dict[str, Any] | None:
         question = QUESTIONS.get(method.removeprefix("hook/"))

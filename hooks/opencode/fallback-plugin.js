@@ -76,11 +76,6 @@ function hooks(bridge) {
       if (typeof answer?.output === "string") Object.assign(output, answer)
     }),
 
-    "permission.ask": harmless(async (input, output) => {
-      const answer = await bridge.ask("permission.ask", () => input)
-      if (["allow", "ask", "deny"].includes(answer?.status)) output.status = answer.status
-    }),
-
     dispose: async () => {
       await harmless(() => bridge.settleRun())()
       bridge.dispose()
