@@ -139,11 +139,13 @@ test("the other questions put their answers where the host looks", async (t) => 
   t.after(hooks.dispose)
   const call = { tool: "read", sessionID: "ses_1", callID: "c" }
   const history = [{ info: { id: "one" } }, { info: { id: "two" } }]
-  const before = { args: { path: "a" } }
+  const args = { path: "a", gone: true }
+  const before = { args }
   const after = { title: "t", output: "o", metadata: {} }
   await hooks["experimental.chat.messages.transform"]({}, { messages: history })
   await hooks["tool.execute.before"](call, before)
   await hooks["tool.execute.after"](call, after)
+  assert.equal(before.args, args) // what the host runs the tool with
   assert.deepEqual(
     [history, before, after],
     [
