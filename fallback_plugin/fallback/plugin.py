@@ -54,8 +54,10 @@ from fallback_plugin.fallback.effects import (
     StopTimer,
     TimerFired,
     Toast,
+    Why,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.state import PassedOver
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
@@ -217,10 +219,12 @@ class FallbackPlugin:
         while self.engine.owes(session_id):
             self._read_health()
             settlement, effects = self.engine.settle(session_id, history, self._clock())
-            self._start(effects, session_id, host)
             if settlement is None:
-                said = (effect.body.message for effect in effects if isinstance(effect, Toast))
-                return LastWords(trouble=next(said, "no model of the chain is left"))
+                # What a toast would say is printed as the run's error.
+                quiet = [effect for effect in effects if not isinstance(effect, Toast)]
+                self._start(quiet, session_id, host)
+                return LastWords(trouble=_trouble(effects))
+            self._start(effects, session_id, host)
             answer: StoredMessage | None = None
             try:
                 for message_id in settlement.doomed:
@@ -309,6 +313,8 @@ class FallbackPlugin:
 
     def _write_down(self, record: Record) -> None:
         log.info("%s: %s (%s)", record.session_id, record.decision, record.reason)
+        if record.decision == "exhausted" and record.why:
+            log.info("%s: %s", record.session_id, "; ".join(_reasons(record.why)))
         if self._decisions:
             self._decisions.write(record, self._clock())
         if self._on_decision:
@@ -379,3 +385,18 @@ class FallbackPlugin:
     def _stop_timer(self, session_id: str, name: str) -> None:
         if scope := self._timers.pop((session_id, name), None):
             scope.cancel()
+
+
+def _trouble(effects: list[Effect]) -> str:
+    """Say why no model of a chain answered a run, a line for each."""
+    said = [effect.body.message for effect in effects if isinstance(effect, Toast)]
+    kept = [effect.why for effect in effects if isinstance(effect, Record) and effect.why]
+    if not said and not kept:
+        return "no model of the chain is left"
+    lines = said or _reasons(kept[-1])
+    return "\n".join(["no model of the chain answered:", *lines])
+
+
+def _reasons(why: Why) -> list[str]:
+    failed = PassedOver(why.failed, toasts.describe(why.failure))
+    return toasts.reasons([failed, *why.passed_over])

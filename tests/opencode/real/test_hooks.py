@@ -161,7 +161,7 @@ class Notes:
         notes = list(self._notes)
         return [note for note in notes if note["hook"] == hook and session in (None, note["session"])]
 
-    def wait_for(self, hook: str, session: str | None = None, **about: object) -> dict[str, Any]:
+    def wait_for(self, hook: str, session: str | None = None, **about: str) -> dict[str, Any]:
         """Return a hook's first note that says these things, once it is there."""
 
         def found() -> list[dict[str, Any]]:
@@ -266,14 +266,14 @@ def test_P8_messages_transform_changes_what_the_model_gets_and_not_the_history(b
 def test_P8_hooks_about_the_host_come_once_for_each_folder(
     server: OpenCodeServer, notes: Notes, tmp_path: Path
 ) -> None:
-    about: dict[str, object] = {"directory": str(tmp_path)}
+    about = {"directory": str(tmp_path)}
     server.create_session(directory=tmp_path)
-    assert notes.wait_for("host_started", **about)["kind"] == "serve"
-    assert notes.wait_for("settings_changed", **about)["attempts"] == 7
+    assert notes.wait_for("host_started", None, **about)["kind"] == "serve"
+    assert notes.wait_for("settings_changed", None, **about)["attempts"] == 7
 
     server.dispose(tmp_path)
 
-    notes.wait_for("host_stopping", **about)
+    notes.wait_for("host_stopping", None, **about)
     hooks = ("host_started", "settings_changed", "host_stopping")
     assert [sum(about.items() <= note.items() for note in notes.of(hook)) for hook in hooks] == [1, 1, 1]
 
