@@ -51,6 +51,7 @@ class SettingsPlace:
             load=lambda: load(host_config=folder.host_config),
             apply=folder.apply,
             refuse=folder.refuse,
+            in_force=folder.say_in_force,
         )
 
 
@@ -158,7 +159,11 @@ class AttachedFolder:
         """Say that settings are wrong, here and to the person at the host."""
         logger.error("%s: settings are not taken: %s", self._name, error)
         kept = "the last good settings stay" if self._watcher.current else "defaults are used"
-        await self._show("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+        await self._show_error("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+
+    async def say_in_force(self) -> None:
+        """Say that a changed file was taken."""
+        await self._show(Toast(title="Fallback settings", message="Settings in force.", duration_s=3))
 
     async def _start_plugins(self, tasks: TaskGroup) -> None:
         self._load_plugins()
@@ -230,8 +235,11 @@ class AttachedFolder:
         if self._tasks is not None:
             self._permissions.take(raw, self._tasks)
 
-    async def _show(self, title: str, message: str) -> None:
+    async def _show_error(self, title: str, message: str) -> None:
+        await self._show(Toast(title=title, message=message, variant="error", duration_s=10))
+
+    async def _show(self, toast: Toast) -> None:
         try:
-            await self._calls.toast(Toast(title=title, message=message, variant="error", duration_s=10))
+            await self._calls.toast(toast)
         except HostCallError as error:
             logger.warning("%s: a toast was not shown: %s", self._name, error)

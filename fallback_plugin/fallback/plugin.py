@@ -221,7 +221,7 @@ class FallbackPlugin:
             settlement, effects = self.engine.settle(session_id, history, self._clock())
             if settlement is None:
                 # What a toast would say is printed as the run's error.
-                quiet = [effect for effect in effects if not isinstance(effect, Toast)]
+                quiet: list[Effect] = [each for each in effects if not isinstance(each, Toast)]
                 self._start(quiet, session_id, host)
                 return LastWords(trouble=_trouble(effects))
             self._start(effects, session_id, host)
