@@ -1,4 +1,4 @@
-"""What the settings of `[fallback]` promise, in the real OpenCode, one changed after the other on one server."""
+"""What the settings of `[fallback]` promise, in the real OpenCode, one after the other on one server."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
