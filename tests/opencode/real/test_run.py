@@ -198,7 +198,7 @@ def test_when_all_models_fail_the_run_says_why_and_ends_with_status_1(finished: 
 def test_P9_a_run_that_nobody_answers_gives_each_model_of_the_chain_its_reason(finished: Runs) -> None:
     done, _ = finished["limited-none"].result()
 
-    printed = done.stderr[done.stderr.index("Error: ") :].splitlines()
+    printed = done.stderr[done.stderr.index("Error: no model") :].strip().splitlines()
     assert printed[0] == "Error: no model of the chain answered:"
     assert f"{ref('none')}: refused the key (401)" in printed
     assert f"{ref('none')}-mistyped: unknown to the host" in printed
