@@ -373,9 +373,10 @@ def tool_after(call: ToolCall, result: ToolResult, host: HostClient) -> ToolResu
 
 @hookspec(firstresult=True)
 def permission_ask(request: PermissionRequest, host: HostClient) -> Verdict | None:
-    """Answer a permission question in the person's stead. First result wins. Since 0.1.
+    """Answer a permission request in the user's stead. First result wins. Since 0.1.
 
-    Without an answer within `QUESTION_DEADLINE_S` the host asks the person.
+    Without an answer within `QUESTION_DEADLINE_S` the user decides. OpenCode asks the user at the same moment
+    and takes the first reply; ``opencode run`` replies by itself, so this is not called there.
     """
 
 

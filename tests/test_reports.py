@@ -8,7 +8,9 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 PAGE: Final = (TESTS.parent / "docs" / "reports.md").read_text(encoding="utf-8")
-ROWS: Final = dict(re.findall(r"^\| ([ES]\d+) \|.*\| (.*) \|$", PAGE, re.MULTILINE))
+ROWS: Final = dict(re.findall(r"^\| ([BES]\d+) \|.*\| (.*) \|$", PAGE, re.MULTILINE))
+PENDING: Final = {"B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10"}
+"""Rows whose tests come with the changes that mend them, P6 and P12 to P18."""
 NAMES: Final = {
     name
     for file in TESTS.rglob("test_*.py")
@@ -17,7 +19,8 @@ NAMES: Final = {
 
 
 def test_no_report_is_left_out() -> None:
-    assert set(ROWS) == {f"E{number}" for number in range(1, 25)} | {f"S{number}" for number in range(1, 29)}
+    last = {"B": 29, "E": 24, "S": 28}
+    assert set(ROWS) == {f"{kind}{number}" for kind in last for number in range(1, last[kind] + 1)}
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -27,5 +30,7 @@ def test_what_a_row_names_is_there(row: str) -> None:
     assert named
     for name in named:
         prefix = name.removesuffix("…")
+        if row in PENDING and re.fullmatch(r"test_P\d+_…", name):
+            continue
         is_test = any(each == prefix or each.startswith(f"{prefix.rstrip('_')}_") for each in NAMES)
         assert is_test or (TESTS.parent / name).exists(), name

@@ -19,6 +19,7 @@ from fallback_plugin.events import SessionStatus
 from fallback_plugin.fallback.effects import Record
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.opencode.http_client import OpenCodeHttpClient
+from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.plugins.subscriptions import EVERY_TYPE
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
@@ -50,6 +51,7 @@ class SettingsPlace:
             load=lambda: load(host_config=folder.host_config),
             apply=folder.apply,
             refuse=folder.refuse,
+            in_force=folder.say_in_force,
         )
 
 
@@ -65,6 +67,7 @@ class AttachedFolder:
         self._counts = counts
         self._calls = CountedCalls(client, counts)
         self._plugins = PluginHost(self._calls)
+        self._permissions = PermissionRequests(self._plugins, client, host_kind=client.kind)
         self._settings = Settings()
         self._watcher = settings.watcher(self)
         self._wanted: frozenset[str] = frozenset()
@@ -156,7 +159,11 @@ class AttachedFolder:
         """Say that settings are wrong, here and to the person at the host."""
         logger.error("%s: settings are not taken: %s", self._name, error)
         kept = "the last good settings stay" if self._watcher.current else "defaults are used"
-        await self._show("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+        await self._show_error("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+
+    async def say_in_force(self) -> None:
+        """Say that a changed file was taken."""
+        await self._show(Toast(title="Fallback settings", message="Settings in force.", duration_s=3))
 
     async def _start_plugins(self, tasks: TaskGroup) -> None:
         self._load_plugins()
@@ -206,7 +213,7 @@ class AttachedFolder:
         for error in errors:
             logger.error("%s: %s", self._name, error)
         wanted = self._plugins.subscriptions
-        self._wanted = wanted.events | wanted.sampled.keys()
+        self._wanted = wanted.events | wanted.sampled.keys() | self._permissions.events
 
     def _count_decision(self, record: Record) -> None:
         self._counts.decided(record.decision)
@@ -225,9 +232,14 @@ class AttachedFolder:
             logger.warning("%s: ignored an event of type %r: %s", self._name, raw.get("type"), error)
             return
         self._plugins.publish(raw, event)
+        if self._tasks is not None:
+            self._permissions.take(raw, self._tasks)
 
-    async def _show(self, title: str, message: str) -> None:
+    async def _show_error(self, title: str, message: str) -> None:
+        await self._show(Toast(title=title, message=message, variant="error", duration_s=10))
+
+    async def _show(self, toast: Toast) -> None:
         try:
-            await self._calls.toast(Toast(title=title, message=message, variant="error", duration_s=10))
+            await self._calls.toast(toast)
         except HostCallError as error:
             logger.warning("%s: a toast was not shown: %s", self._name, error)

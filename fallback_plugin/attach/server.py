@@ -18,6 +18,7 @@ from fallback_plugin.attach.folder import AttachedFolder, SettingsPlace
 from fallback_plugin.attach.metrics import ServerCounts
 from fallback_plugin.attach.target import Target
 from fallback_plugin.errors import HostCallError
+from fallback_plugin.opencode.host_version import SUPPORTED, is_supported
 from fallback_plugin.opencode.http_client import OpenCodeHttpClient, connect
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,8 @@ class AttachedServer:
 
     async def _listen(self, client: OpenCodeHttpClient, tasks: TaskGroup, connection: "_Connection") -> None:
         version = (await client.health()).version
+        if not is_supported(version):
+            raise HostCallError(f"this is OpenCode {version}, and attach speaks to {SUPPORTED} only")
         if self._wanted.everywhere:
             await self._listen_everywhere(client, tasks, connection, version)
             return

@@ -49,6 +49,7 @@ def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
     """Put an answer into words: the failure, the candidates, and what came of it."""
     first, *rest = answer
     why = first.get("why") or {}
+    label = "no answer:  " if first["decision"] == "exhausted" else "passed over:"
     lines = [f"{_clock(first['at'])}  session {first['session']}: {_headline(first, why)}"]
     if why:
         lines += [
@@ -57,7 +58,7 @@ def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
             f"  seen as:     {why['sign'] or 'the failure of the last model left'}",
             f"  rule:        {why['rule'] or 'none: nobody knows this failure'}",
             f"  closes:      {why['scope']}",
-            *(f"  passed over: {each['model']}: {_obstacle(each)}" for each in why["passed_over"]),
+            *(f"  {label} {each['model']}: {_obstacle(each)}" for each in why["passed_over"]),
             f"  taken:       {why['taken'] or 'nothing: no candidate was left'}",
         ]
     return [*lines, *map(_later, rest)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from fallback_plugin.cli.scope import places_for, scope_options, show
+from fallback_plugin.opencode.host_version import SUPPORTED, is_supported, version_on_path
 from fallback_plugin.opencode.install import (
     Places,
     Plan,
@@ -26,12 +27,19 @@ def install() -> None:
 @install.command()
 @scope_options
 def opencode(scope: Scope, directory: Path, *, dry_run: bool) -> None:
-    """Let OpenCode load the plugin, and write settings to start with if there are none."""
+    """Let OpenCode 1.x load the plugin, and write settings to start with if there are none."""
     where = places_for(scope, directory)
     plan = plan_install(where, look(where), bridge=bridge_text(sys.executable), starter=starter_text())
     if not dry_run:
         carry_out(plan)
     show(plan, dry_run=dry_run)
+    version = version_on_path()
+    if version is not None and not is_supported(version):
+        click.echo(
+            f"warning: the opencode on your PATH is version {version}; this plugin works with {SUPPORTED}, "
+            "and OpenCode 2 does not load it",
+            err=True,
+        )
     click.echo()
     if not plan.changes:
         click.echo("already up to date")

@@ -91,9 +91,9 @@ class Context:
         need = Need(turn is not None and turn.images, session.tokens, (window or 0) if grown else None)
 
         def reason(model: ModelRef) -> str | None:
-            if shut is not None and shut in keys_of(model):
-                return "closed with the model that failed"
-            return misfit(model, need, self.catalog, unpaid)
+            closed = shut is not None and shut in keys_of(model)
+            misfits = misfit(model, need, self.catalog, unpaid)
+            return misfits or ("closed with the model that failed" if closed else None)
 
         return reason
 

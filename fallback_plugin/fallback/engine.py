@@ -24,6 +24,7 @@ from fallback_plugin.fallback.effects import (
     Reopen,
     TimerFired,
 )
+from fallback_plugin.fallback.exhaustion import first_left
 from fallback_plugin.fallback.follow import (
     adopt_history,
     follow_assistant_message,
@@ -247,7 +248,9 @@ class Engine:
             effects.append(Reopen(session.id, attempt.model, attempt.asked_at))
         retried = session.turn is not None and session.turn.asked_again > 0
         if first and attempt.dispatched and not attempt.failed and not retried:
-            effects += context.toast(session, toasts.switched(attempt.model))
+            effects += context.toast(
+                session, toasts.switched(attempt.model, first_left(session, context.now))
+            )
             effects.append(Record(session.id, "switched", str(attempt.model)))
         return effects
 

@@ -166,7 +166,8 @@ class _Case:
             *stop_timers(session),
             *closed,
             Record.of_step(session.id, turn.message_id, sign, failure, plan, how=", inline"),
-            *context.toast(session, said),
+            # A run prints its notes: one line, once the next model answers.
+            *(context.toast(session, said) if context.host_kind != "run" else []),
             *context.first_token_timer(session, attempt),
         ]
 

@@ -55,8 +55,10 @@ from fallback_plugin.fallback.effects import (
     TimerFired,
     Toast,
     Unrevert,
+    Why,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.state import PassedOver
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
@@ -233,10 +235,12 @@ class FallbackPlugin:
         while session and session.turn is turn and self.engine.owes(session_id):
             self._read_health()
             settlement, effects = self.engine.settle(session_id, history, self._clock())
-            self._start(effects, session_id, host)
             if settlement is None:
-                said = (effect.body.message for effect in effects if isinstance(effect, Toast))
-                return LastWords(trouble=next(said, None) or self._why_nobody(session_id))
+                # What a toast would say is printed as the run's error.
+                quiet: list[Effect] = [each for each in effects if not isinstance(each, Toast)]
+                self._start(quiet, session_id, host)
+                return LastWords(trouble=_trouble(effects))
+            self._start(effects, session_id, host)
             answer: StoredMessage | None = None
             try:
                 for message_id in settlement.doomed:
@@ -247,13 +251,6 @@ class FallbackPlugin:
             self._start(self.engine.settled(session_id, answer, self._clock()), session_id, host)
         new = [stored for stored in await host.messages(session_id) if stored.info.id not in known]
         return LastWords(parts=[part.raw for stored in new for part in stored.parts])
-
-    def _why_nobody(self, session_id: str) -> str:
-        """Say what a toast would, where the user wants none."""
-        session = self.engine.session(session_id)
-        reasons = session.turn.reasons if session and session.turn else {}
-        opens = session.cooling(self._clock()) if session else {}
-        return toasts.exhausted(reasons, opens).message or "no model of the chain is left"
 
     @hookimpl
     async def tool_after(self, call: ToolCall, result: ToolResult, host: HostClient) -> ToolResult | None:
@@ -332,6 +329,8 @@ class FallbackPlugin:
 
     def _write_down(self, record: Record) -> None:
         log.info("%s: %s (%s)", record.session_id, record.decision, record.reason)
+        if record.decision == "exhausted" and record.why:
+            log.info("%s: %s", record.session_id, "; ".join(_reasons(record.why)))
         if self._decisions:
             self._decisions.write(record, self._clock())
         if self._on_decision:
@@ -404,3 +403,18 @@ class FallbackPlugin:
     def _stop_timer(self, session_id: str, name: str) -> None:
         if scope := self._timers.pop((session_id, name), None):
             scope.cancel()
+
+
+def _trouble(effects: list[Effect]) -> str:
+    """Say why no model of a chain answered a run, a line for each."""
+    said = [effect.body.message for effect in effects if isinstance(effect, Toast)]
+    kept = [effect.why for effect in effects if isinstance(effect, Record) and effect.why]
+    if not said and not kept:
+        return "no model of the chain is left"
+    lines = said or _reasons(kept[-1])
+    return "\n".join(["no model of the chain answered:", *lines])
+
+
+def _reasons(why: Why) -> list[str]:
+    failed = PassedOver(why.failed, toasts.describe(why.failure))
+    return toasts.reasons([failed, *why.passed_over])

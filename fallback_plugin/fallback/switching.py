@@ -10,6 +10,8 @@ leaves a session in flight. Which way a turn is sent again, as measured on OpenC
   last message, and half an answer left standing is sent to the next model as words of its own.
 """
 
+from dataclasses import replace
+
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import SETTLE_S, Context
@@ -31,6 +33,7 @@ from fallback_plugin.fallback.effects import (
     Unrevert,
     Why,
 )
+from fallback_plugin.fallback.exhaustion import unanswered
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Attempt, RunState, Session, Switch, Turn
@@ -357,13 +360,14 @@ class Switching:
         if turn.exhaustion_said:
             return []
         turn.exhaustion_said = True
-        closed = {each.model: each.until for each in refusal.passed_over if each.until is not None}
-        opens = {**session.cooling(context.now), **closed}
+        rows = refusal.passed_over
+        if session.state:
+            unfit = context.unfit(session, turn, why.failure)
+            rows = unanswered(
+                turn.reasons, context.chain, session.state, context.now, refusal=refusal, unfit=unfit
+            )
+        why = replace(why, passed_over=tuple(each for each in rows if each.model != why.failed))
         return [
-            *context.toast(
-                session,
-                toasts.exhausted(turn.reasons, opens),
-                once=f"{turn.message_id}/exhausted",
-            ),
+            *context.toast(session, toasts.exhausted(rows), once=f"{turn.message_id}/exhausted"),
             Record(session.id, "exhausted", refusal.reason, why),
         ]

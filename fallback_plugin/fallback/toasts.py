@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.state import PassedOver
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind
 from fallback_plugin.wire.toast import Toast
@@ -63,9 +64,13 @@ def waiting(model: ModelRef, *, has_chain: bool) -> Toast:
     )
 
 
-def switched(model: ModelRef) -> Toast:
-    """Say that the new model answers; true only once it has produced content."""
-    return Toast(title="Model fallback", message=f"Now on {model}.", variant="success", duration_s=3)
+def switched(model: ModelRef, left: PassedOver | None = None) -> Toast:
+    """Say that the new model answers, and of the one it answers for why and until when it rests.
+
+    True only once the new model has produced content.
+    """
+    why = f" {_row(left)}." if left else ""
+    return Toast(title="Model fallback", message=f"Now on {model}.{why}", variant="success", duration_s=5)
 
 
 def degraded(model: ModelRef, dropped: frozenset[str]) -> Toast:
@@ -79,13 +84,25 @@ def recovered(model: ModelRef) -> Toast:
     return Toast(title="Model recovered", message=f"Back on {model}.", variant="info", duration_s=3)
 
 
-def exhausted(reasons: Mapping[ModelRef, Failure], usable_at: Mapping[ModelRef, float]) -> Toast:
-    """Say once why every model of the chain failed, and which opens first."""
-    lines = [f"{model}: {describe(failure)}" for model, failure in reasons.items()]
-    if usable_at:
-        model, moment = min(usable_at.items(), key=lambda item: item[1])
-        lines.append(f"First to open: {model} at {_clock(moment)}.")
-    return Toast(title="All fallbacks exhausted", message="\n".join(lines), variant="error", duration_s=8)
+def exhausted(unanswered: Sequence[PassedOver]) -> Toast:
+    """Say once why each model of the chain did not answer, and which is back first."""
+    message = "\n".join(reasons(unanswered))
+    return Toast(title="All fallbacks exhausted", message=message, variant="error", duration_s=8)
+
+
+def reasons(unanswered: Sequence[PassedOver]) -> list[str]:
+    """Return a line for each model that did not answer, and one for the first that comes back by itself."""
+    lines = [_row(each) for each in unanswered]
+    returning = [(each.until, each.model) for each in unanswered if each.until is not None]
+    if returning:
+        moment, model = min(returning, key=lambda each: each[0])
+        lines.append(f"First back: {model} at {_clock(moment)}.")
+    return lines
+
+
+def _row(each: PassedOver) -> str:
+    rests = f", rests until {_clock(each.until)}" if each.until is not None else ""
+    return f"{each.model}: {each.reason}{rests}"
 
 
 def no_chain(failed: ModelRef, failure: Failure) -> Toast:

@@ -20,9 +20,17 @@ from fallback_plugin.opencode.bridge_log import default_file, write_log_to
 from fallback_plugin.opencode.bridge_questions import QUESTIONS, questions_for, session_of
 from fallback_plugin.opencode.greeting import Greeting
 from fallback_plugin.opencode.json_rpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RemoteError
+from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.opencode.stdio import FdReceiveStream, FdSendStream, claim_stdout
 from fallback_plugin.plugins import PluginHost
-from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
+from fallback_plugin.settings import (
+    LastGoodFiles,
+    LoadedSettings,
+    Settings,
+    SettingsWatcher,
+    candidate_files,
+    load_settings,
+)
 from fallback_plugin.settings.environment import blocked_names
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import integer, optional_object, text
@@ -65,17 +73,21 @@ class Bridge:
         self._peer = connect(on_notification=self._on_notification, on_request=self._on_request)
         self._calls = BridgeCalls(self._peer, kind=greeting.kind, directory=greeting.directory)
         self._plugins = PluginHost(self._calls)
+        self._permissions = PermissionRequests(self._plugins, self._calls, host_kind=greeting.kind)
         self._host_config: Mapping[str, Any] | None = None
         self._settings = Settings()
         self._started = False
         self._tasks: TaskGroup | None = None
         directory, worktree = Path(greeting.directory), Path(greeting.worktree) if greeting.worktree else None
         self._load = partial(load_settings, directory=directory, worktree=worktree, environ=environ)
+        self._last_good = LastGoodFiles.below_state(environ)
         self._watcher = SettingsWatcher(
             files=candidate_files(directory=directory, worktree=worktree, environ=environ),
-            load=lambda: self._load(host_config=self._host_config),
+            load=self._load_and_keep,
             apply=self._apply,
             refuse=self._refuse,
+            recover=self._recover,
+            in_force=self._say_in_force,
         )
 
     async def run(self) -> None:
@@ -104,7 +116,7 @@ class Bridge:
         block = {*chosen.block, *blocked_names(self._environ)}
         errors = self._plugins.load(dirs=chosen.dirs, block=block)
         if errors:
-            self._toast("Plugins not loaded", "\n".join(str(error) for error in errors))
+            self._toast_error("Plugins not loaded", "\n".join(str(error) for error in errors))
         tasks = self._running
         await tasks.start(self._plugins.run)
         self._started = True
@@ -121,7 +133,7 @@ class Bridge:
         self._peer.notify(
             "subscribe",
             {
-                "events": sorted(wanted.events),
+                "events": sorted(wanted.events | self._permissions.events),
                 "questions": questions_for(wanted.questions),
                 "sampled": dict(wanted.sampled),
                 "switching": self._settings.fallback.switching,
@@ -157,6 +169,7 @@ class Bridge:
             logger.warning("ignored an event of type %r: %s", raw.get("type"), error)
             return
         self._plugins.publish(raw, event)
+        self._permissions.take(raw, self._running)
 
     async def _on_request(self, method: str, params: Params) -> dict[str, Any] | None:
         question = QUESTIONS.get(method.removeprefix("hook/"))
@@ -168,6 +181,17 @@ class Bridge:
             raise RemoteError(INVALID_PARAMS, str(error)) from error
         answer = await self._plugins.ask(question.hook, session_id=session_of(params), **arguments)
         return None if answer is None else question.write(answer)
+
+    def _load_and_keep(self) -> LoadedSettings:
+        loaded = self._load(host_config=self._host_config)
+        self._last_good.keep(loaded.files)
+        return loaded
+
+    def _recover(self) -> LoadedSettings:
+        return self._load(host_config=self._host_config, last_good=self._last_good.text)
+
+    async def _say_in_force(self) -> None:
+        self._toast(Toast(title="Fallback settings", message="Settings in force.", duration_s=3))
 
     async def _apply(self, loaded: LoadedSettings) -> None:
         before, self._settings = self._settings, loaded.settings
@@ -185,18 +209,29 @@ class Bridge:
         await self._plugins.settings_changed(self._settings)
 
     async def _refuse(self, error: SettingsError) -> None:
+        if not self._started:
+            self._configure_log()  # what is said before is lost
         logger.error("settings are not taken: %s", error)
-        kept = "the last good settings stay" if self._watcher.current else "defaults are used"
-        self._toast("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+        kept = "the last good settings stay" if self._is_known(error) else "defaults are used"
+        self._toast_error("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
+
+    def _is_known(self, error: SettingsError) -> bool:
+        """Tell whether settings are in force that every file which is wrong held before."""
+        current = self._watcher.current
+        if current is None:
+            return False
+        wrong = [file for file in current.watched if f"{file}:" in str(error)]
+        return self._started or (bool(wrong) and set(wrong) <= set(current.files))
 
     def _configure_log(self) -> None:
         log = self._settings.log
         write_log_to(log.file or default_file(self._environ), level=log.level)
 
-    def _toast(self, title: str, message: str) -> None:
-        self._running.start_soon(
-            self._show, Toast(title=title, message=message, variant="error", duration_s=10)
-        )
+    def _toast_error(self, title: str, message: str) -> None:
+        self._toast(Toast(title=title, message=message, variant="error", duration_s=10))
+
+    def _toast(self, toast: Toast) -> None:
+        self._running.start_soon(self._show, toast)
 
     async def _show(self, toast: Toast) -> None:
         try:

@@ -8,6 +8,7 @@ from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.opencode.answers import FIRST_FAILURE, read_answer, read_session, refusal_text
 from fallback_plugin.opencode.json_rpc import Peer
+from fallback_plugin.opencode.permission_requests import PermissionReply
 from fallback_plugin.wire.fields import integer, optional_object
 from fallback_plugin.wire.message import read_history
 from fallback_plugin.wire.model_catalog import ModelCatalog, read_catalog
@@ -22,6 +23,7 @@ DEADLINES_S: Final[Mapping[str, float]] = {
     "session.unrevert": 10.0,
     "session.deleteMessage": 10.0,
     "config.providers": 10.0,
+    "permission.reply": 10.0,
     "session.get": 3.0,
     "model.giveUp": 3.0,
     "tui.showToast": 3.0,
@@ -89,6 +91,13 @@ class BridgeCalls:
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Take one message out of the history. Refused while the session runs."""
         await self._call("session.deleteMessage", {"sessionID": session_id, "messageID": message_id})
+
+    async def reply_to_permission(
+        self, request_id: str, reply: PermissionReply, message: str | None = None
+    ) -> None:
+        """Answer a permission request; refused with status 404 if it is no longer open."""
+        body = {"reply": reply, "message": message} if message else {"reply": reply}
+        await self._call("permission.reply", {"requestID": request_id, "body": body})
 
     async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
         """Leave the model that an agent of the session is waiting for."""

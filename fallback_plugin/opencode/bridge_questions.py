@@ -11,11 +11,9 @@ from fallback_plugin.hookspecs import (
     LastWords,
     ModelAttempt,
     NextModel,
-    PermissionRequest,
     PromptRequest,
     ToolCall,
     ToolResult,
-    Verdict,
 )
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.fields import Json, integer, optional_object, required_object, required_text, text
@@ -100,24 +98,6 @@ def _write_tool_result(result: ToolResult) -> dict[str, Any]:
     return {"title": result.title, "output": result.output, "metadata": dict(result.metadata)}
 
 
-def _read_permission(params: Json) -> _Arguments:
-    pattern = params.get("pattern")
-    patterns = [pattern] if isinstance(pattern, str) else pattern if isinstance(pattern, list) else []
-    return {
-        "request": PermissionRequest(
-            id=required_text(params, "id"),
-            session_id=required_text(params, "sessionID"),
-            type=required_text(params, "type"),
-            title=text(params, "title") or "",
-            pattern=tuple(entry for entry in patterns if isinstance(entry, str)),
-        )
-    }
-
-
-def _write_verdict(verdict: Verdict) -> dict[str, Any]:
-    return {"status": verdict}
-
-
 def _read_attempt(params: Json) -> _Arguments:
     failure = optional_object(params, "failure") or {}
     headers = optional_object(failure, "headers") or {}
@@ -186,7 +166,6 @@ QUESTIONS: Final[Mapping[str, Question]] = {
     "model.request": Question("model_attempt_failed", _read_attempt, _write_next),
     "prompt.begins": Question("confirm_prompt", _read_beginning, _write_confirmation),
     "run.ending": Question("run_ending", _read_ending, _write_words),
-    "permission.ask": Question("permission_ask", _read_permission, _write_verdict),
 }
 """By the host's own names."""
 

@@ -22,6 +22,7 @@ from fallback_plugin.opencode.answers import (
     refusal_text,
 )
 from fallback_plugin.opencode.event_stream import open_events
+from fallback_plugin.opencode.permission_requests import PermissionReply
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import Json
 from fallback_plugin.wire.message import read_history
@@ -208,6 +209,14 @@ class OpenCodeHttpClient:
         """Take one message out of the history. Refused while the session runs."""
         path = _path(session_id, "message/" + quote(message_id, safe=""))
         await self._call("DELETE", path, self._deadlines.change_s)
+
+    async def reply_to_permission(
+        self, request_id: str, reply: PermissionReply, message: str | None = None
+    ) -> None:
+        """Answer a permission request; refused with status 404 if it is no longer open."""
+        body = {"reply": reply, "message": message} if message else {"reply": reply}
+        path = f"/permission/{quote(request_id, safe='')}/reply"
+        await self._call("POST", path, self._deadlines.change_s, body)
 
     async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:  # noqa: ARG002 -- the protocol's
         """Refuse: the requests of a server are out of reach over HTTP."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind
     from fallback_plugin.settings.host_config import read_host_config
     from fallback_plugin.settings.host_tables import PermissionSettings, ProviderSettings, ServedModel
+    from fallback_plugin.settings.last_good import LastGoodFiles
     from fallback_plugin.settings.layer import Origin
     from fallback_plugin.settings.load import LoadedSettings, load_settings
     from fallback_plugin.settings.policy import PolicyAction, RetryThen
@@ -34,6 +35,7 @@ __all__ = [
     "FailureKind",
     "FallbackSettings",
     "HealthSettings",
+    "LastGoodFiles",
     "LoadedSettings",
     "LogSettings",
     "ModelSettings",
@@ -59,6 +61,7 @@ _HOMES: Final = {
     "FailureKind": "failure_kind",
     "FallbackSettings": "tables",
     "HealthSettings": "tables",
+    "LastGoodFiles": "last_good",
     "LoadedSettings": "load",
     "LogSettings": "tables",
     "ModelSettings": "tables",

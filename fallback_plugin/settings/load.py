@@ -1,9 +1,9 @@
 """All layers read, checked, merged: one call that gives settings, where they came from, and what to watch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fallback_plugin.errors import SettingsError
 from fallback_plugin.settings.chain_entry import repeated_entries
@@ -11,11 +11,13 @@ from fallback_plugin.settings.discovery import candidate_files, home, present, p
 from fallback_plugin.settings.environment import BLOCK_VARIABLE, blocked_names, environment_layer
 from fallback_plugin.settings.findings import Finding, layer_findings
 from fallback_plugin.settings.host_config import read_host_config
-from fallback_plugin.settings.layer import Layer, Origin, dotted, merge
+from fallback_plugin.settings.layer import Layer, LayerName, Origin, dotted, merge
 from fallback_plugin.settings.sanitize import with_absolute_paths, with_agents_by_key, without_untrusted
 from fallback_plugin.settings.tables import Settings
-from fallback_plugin.settings.toml_file import read_file
+from fallback_plugin.settings.toml_file import FileReading, read_file, read_text
 from fallback_plugin.settings.toml_positions import KeyPath
+
+LastGood: TypeAlias = Callable[[Path], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ def load_settings(
     host_config: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     file: Path | None = None,
+    last_good: LastGood | None = None,
 ) -> LoadedSettings:
     """Read the settings that hold in a project folder.
 
@@ -51,6 +54,8 @@ def load_settings(
         host_config: the host's own config, of which only agents' models and chains are read.
         overrides: the values of the command line, as nested tables.
         file: the only file to read, in place of the user's and the project's; it has to exist.
+        last_good: returns what a file held when it last made sense. If given, a file that is wrong is read as
+            that, or left out.
 
     Raises:
         SettingsError: with one line, ``place: message``, for everything that is wrong in any layer.
@@ -62,14 +67,15 @@ def load_settings(
 
     if file is not None and not present(file):
         raise SettingsError(f"{file}: there is no such file; name one that exists")
-    reading = read_file("user file", file or user)
+
+    reading = _read("user file", file or user, last_good)
     findings += reading.findings
     if reading.layer:
         layers.append(reading.layer)
 
     places = [place for place in project_files(directory, worktree) if place != user and present(place)]
     if places and file is None:
-        reading = read_file("project file", places[0])
+        reading = _read("project file", places[0], last_good)
         findings += reading.findings
         if reading.layer:
             trusted, refused = without_untrusted(reading.layer)
@@ -88,10 +94,8 @@ def load_settings(
     ]
     checked = []
     for layer in layers:
-        spelled, doubled = with_agents_by_key(layer)
         # Not relative to the project, even for a variable: that would be a way to run a cloned repository.
-        placed = with_absolute_paths(spelled, base=user.parent, home=home(environ))
-        wrong = [*doubled, *layer_findings(placed)]
+        placed, wrong = _checked(layer, base=user.parent, home=home(environ))
         findings += wrong
         checked.append(placed)
         if not wrong:
@@ -111,6 +115,32 @@ def load_settings(
         files=tuple(layer.file for layer in layers if layer.file),
         watched=candidate_files(directory=directory, worktree=worktree, environ=environ),
     )
+
+
+def _checked(layer: Layer, *, base: Path, home: Path) -> tuple[Layer, list[Finding]]:
+    """Return a layer as it is merged, and what is wrong with it."""
+    spelled, doubled = with_agents_by_key(layer)
+    placed = with_absolute_paths(spelled, base=base, home=home)
+    return placed, [*doubled, *layer_findings(placed)]
+
+
+def _read(name: LayerName, file: Path, last_good: LastGood | None) -> FileReading:
+    """Read a file; with ``last_good``, one that is wrong as what it held before, or not at all."""
+    reading = read_file(name, file)
+    if last_good is None or not _is_wrong(reading):
+        return reading
+    text = last_good(file)
+    before = FileReading() if text is None else read_text(name, file, text)
+    return FileReading() if _is_wrong(before) else before
+
+
+def _is_wrong(reading: FileReading) -> bool:
+    """Tell whether something is wrong with a file by itself."""
+    if reading.layer is None:
+        return bool(reading.findings)
+    layer = reading.layer
+    trusted = without_untrusted(layer)[0] if layer.name == "project file" else layer
+    return bool(_checked(trusted, base=Path("/"), home=Path("/"))[1])
 
 
 def _same_project(one: Path, other: Path) -> bool:

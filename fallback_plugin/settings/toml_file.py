@@ -45,6 +45,11 @@ def read_file(name: LayerName, file: Path) -> FileReading:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         return _wrong(file, line, 1, "is not UTF-8 text; save it as UTF-8")
+    return read_text(name, file, text)
+
+
+def read_text(name: LayerName, file: Path, text: str) -> FileReading:
+    """Read what a TOML file holds, or held."""
     try:
         values = tomli.loads(text)
         positions = toml_positions(text)

@@ -47,8 +47,9 @@ class SettingsWatcher:
     """Loads settings when asked and whenever a file changes; the last good ones stay in force.
 
     ``files`` are those of `candidate_files`. ``load`` reads the settings (`load_settings` with its arguments
-    bound), ``apply`` takes settings that differ from the last, ``refuse`` is told once of each error. What
-    ``apply`` or ``refuse`` raises ends the watch.
+    bound), ``apply`` takes settings that differ from the last, ``refuse`` is told once of each error. If the
+    first load fails, ``recover`` returns the last good settings of an earlier process. ``in_force`` is told
+    when a changed file was taken. What ``apply``, ``refuse`` or ``in_force`` raises ends the watch.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class SettingsWatcher:
         load: Callable[[], LoadedSettings],
         apply: Callable[[LoadedSettings], Awaitable[None]],
         refuse: Callable[[SettingsError], Awaitable[None]],
+        recover: Callable[[], LoadedSettings] | None = None,
+        in_force: Callable[[], Awaitable[None]] | None = None,
         interval_s: float = INTERVAL_S,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
@@ -65,10 +68,13 @@ class SettingsWatcher:
         self._load = load
         self._apply = apply
         self._refuse = refuse
+        self._recover = recover
+        self._in_force = in_force
         self._interval_s = interval_s
         self._sleep = sleep
         self._seen: Snapshot | None = None
         self._refused: str | None = None
+        self._recovered = False
         self._lock = anyio.Lock()
         self.current: LoadedSettings | None = None
         """The last good settings; None until the first load succeeds."""
@@ -84,14 +90,28 @@ class SettingsWatcher:
             try:
                 loaded = self._load()
             except SettingsError as error:
+                await self._take_recovered()
                 if str(error) != self._refused:
                     self._refused = str(error)
                     await self._refuse(error)
                 return
-            self._refused = None
+            self._refused, self._recovered = None, False
             before, self.current = self.current, loaded
             if before is None or before.settings != loaded.settings:
                 await self._apply(loaded)
+
+    async def _take_recovered(self) -> None:
+        """Take what an earlier process knew, for as long as this one has loaded nothing itself."""
+        if self._recover is None or (self.current is not None and not self._recovered):
+            return
+        try:
+            loaded = self._recover()
+        except SettingsError:
+            return  # wrong in the environment or on the command line
+        self._recovered = True
+        before, self.current = self.current, loaded
+        if before is None or before.settings != loaded.settings:
+            await self._apply(loaded)
 
     async def run(self) -> None:
         """Reload at each change of a file, for ever. Loads first if nothing was loaded yet.
@@ -105,5 +125,13 @@ class SettingsWatcher:
             await self._sleep(self._interval_s)
             now = snapshot(self._files)
             if self._seen is not None and changed(self._seen, now) and not changed(last, now):
+                before, was_refused = self.current, self._refused is not None
                 await self.reload()
+                mended = was_refused and self._refused is None
+                if self._in_force and (mended or _differs(before, self.current)):
+                    await self._in_force()
             last = now
+
+
+def _differs(before: LoadedSettings | None, after: LoadedSettings | None) -> bool:
+    return after is not None and (before is None or before.settings != after.settings)

@@ -17,6 +17,14 @@ export const CALLS = {
   // The host's v1 client has no method for this one.
   "session.deleteMessage": ({ _client }, { sessionID, messageID }) =>
     _client.delete({ url: "/session/{id}/message/{messageID}", path: { id: sessionID, messageID } }),
+  // Nor for this one. The client sends no body as JSON by itself.
+  "permission.reply": ({ _client }, { requestID, body }) =>
+    _client.post({
+      url: "/permission/{requestID}/reply",
+      path: { requestID },
+      body,
+      headers: { "content-type": "application/json" },
+    }),
   "config.providers": async (client) => factsOnly(await client.config.providers()),
 }
 

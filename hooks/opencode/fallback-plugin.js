@@ -24,6 +24,12 @@ function harmless(hook) {
   }
 }
 
+// The host runs a tool with the object that it handed out, whatever stands in its place afterwards.
+function replaceContent(object, content) {
+  for (const key of Object.keys(object)) if (!Object.hasOwn(content, key)) delete object[key]
+  Object.assign(object, content)
+}
+
 function hooks(bridge) {
   return {
     // Not async: order and sequence are taken as the host calls, and it calls for every text delta.
@@ -67,7 +73,7 @@ function hooks(bridge) {
 
     "tool.execute.before": harmless(async (input, output) => {
       const answer = await bridge.ask("tool.execute.before", () => ({ ...input, args: output.args }))
-      if (isObject(answer?.args)) output.args = answer.args
+      if (isObject(answer?.args) && isObject(output.args)) replaceContent(output.args, answer.args)
     }),
 
     "tool.execute.after": harmless(async (input, output) => {
@@ -78,11 +84,6 @@ function hooks(bridge) {
         TIMES.toolResult,
       )
       if (typeof answer?.output === "string") Object.assign(output, answer)
-    }),
-
-    "permission.ask": harmless(async (input, output) => {
-      const answer = await bridge.ask("permission.ask", () => input)
-      if (["allow", "ask", "deny"].includes(answer?.status)) output.status = answer.status
     }),
 
     dispose: async () => {

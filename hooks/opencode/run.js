@@ -36,6 +36,11 @@ export class Run {
   }
 }
 
+// Say something on one line beside the run's own output, whatever its format.
+export function printNote(title, message) {
+  process.stderr.write(`${title}: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`)
+}
+
 // Print a part the way `opencode run` does when its output is no terminal.
 function printPart(sessionID, part) {
   const type = JSON_TYPES[part.type]

@@ -1,5 +1,7 @@
 // Toasts that wait until somebody can see them.
 
+import { HOST_KIND } from "./command-line.js"
+import { printNote } from "./run.js"
 import { later, TIMES } from "./times.js"
 
 export class Toasts {
@@ -20,10 +22,12 @@ export class Toasts {
 
   // The host shows it on the thread that is to begin the turn it is about, which goes first.
   showSoon(body) {
+    if (HOST_KIND === "run") return this.show(body)
     later(TIMES.toast, () => this.show(body))
   }
 
   async show(body) {
+    if (HOST_KIND === "run") return printNote(body.title, body.message) // it has no screen
     if (!this.#seen) {
       this.#waiting.push(body)
       return

@@ -23,7 +23,10 @@ class Call(NamedTuple):
 class FakeOpenCode:
     """Listen on a port of its own, which stays the same over `close` and `open`."""
 
-    def __init__(self, *, directory: str = "/project", password: str | None = None) -> None:
+    def __init__(
+        self, *, directory: str = "/project", password: str | None = None, version: str = VERSION
+    ) -> None:
+        self.version = version
         self.directory: Final = directory
         self.password = password
         self.statuses: dict[str, Any] = {}
@@ -157,7 +160,7 @@ class FakeOpenCode:
     def _answer(self, path: str, directory: str) -> object:
         match path.strip("/").split("/"):
             case ["global", "health"]:
-                return {"healthy": True, "version": VERSION}
+                return {"healthy": True, "version": self.version}
             case ["path"]:
                 return {"directory": directory or self.directory, "worktree": "/"}
             case ["session", "status"]:

@@ -514,3 +514,18 @@ async def test_broken_settings_are_said_and_the_defaults_hold(settings: Path, wa
 
         assert shown.body["title"] == "Fallback settings are wrong"
         assert "defaults are used" in shown.body["message"]
+
+
+async def test_P20_a_server_of_opencode_2_is_left_alone_and_said_once(
+    settings: Path, waits: Waits, said: Said
+) -> None:
+    async with FakeOpenCode(version="2.0.1") as fake, attached(settings, waits, fake) as (server,):
+        await until(lambda: len(waits.asked_for) >= 3)
+
+        assert set(fake.requests) == {"/global/health"}
+        assert not server.counts.attached
+        assert len(said("this is OpenCode 2.0.1, and attach speaks to OpenCode 1.x only")) == 1
+
+        # Another version in its place is looked after.
+        fake.version = "1.18.33"
+        await until(lambda: server.counts.attached)

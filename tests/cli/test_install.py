@@ -85,7 +85,8 @@ def test_a_second_time_there_is_nothing_to_do(bridge: Path) -> None:
     result = run("install", "opencode")
 
     assert result.stdout.endswith("\nalready up to date\n")
-    assert bridge.stat() == before
+    after = bridge.stat()
+    assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
 def test_a_dry_run_shows_the_same_and_writes_nothing(tmp_path: Path) -> None:
@@ -205,3 +206,22 @@ def test_uninstalling_twice_is_no_error() -> None:
     run("uninstall", "opencode")
 
     assert run("uninstall", "opencode").exit_code == 0
+
+
+@pytest.mark.parametrize(("version", "warned"), [("1.18.33", False), ("2.0.1", True)])
+def test_P20_an_opencode_that_does_not_load_the_plugin_is_warned_of(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    warned: bool,  # noqa: FBT001 -- a case of a table
+) -> None:
+    program = tmp_path / "bin" / "opencode"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho {version}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+
+    result = run("install", "opencode")
+
+    assert result.exit_code == 0
+    assert (f"is version {version}; this plugin works with OpenCode 1.x" in result.stderr) is warned

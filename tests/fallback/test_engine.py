@@ -37,10 +37,9 @@ def test_a_rate_limit_is_answered_by_abort_then_prompt_then_two_toasts() -> None
     ]
     stage.fail_over("msg_3", A)
     assert stage.asked == [A]
-    assert [toast.message for toast in stage.toasts] == [
-        "fake/primary: rate limited. Trying spare/a …",
-        "Now on spare/a.",
-    ]
+    trying, now_on = (toast.message for toast in stage.toasts)
+    assert trying == "fake/primary: rate limited. Trying spare/a …"
+    assert now_on.startswith("Now on spare/a.")
 
 
 def test_switched_is_said_only_when_the_new_model_produced_content() -> None:
@@ -182,8 +181,11 @@ def test_the_exhaustion_toast_names_each_reason_and_what_opens_first() -> None:
     stage.error(api_error(401))
     said = stage.toasts[-1]
     assert said.title == "All fallbacks exhausted"
-    assert said.message.splitlines()[:2] == ["fake/primary: rate limited", "spare/a: refused the key (401)"]
-    assert "First to open: fake/primary at " in said.message
+    assert [line.partition(", rests until ")[0] for line in said.message.splitlines()[:2]] == [
+        "fake/primary: rate limited",
+        "spare/a: refused the key (401)",
+    ]
+    assert "First back: fake/primary at " in said.message
 
 
 def test_at_most_max_attempts_advances_are_made_in_a_turn() -> None:
@@ -991,7 +993,7 @@ class TestHostCalls:
         stage.answer("msg_10", A, parent="msg_9")
         stage.content("msg_10")
         assert stage.state.turn is turn
-        assert stage.toasts[-1].message == "Now on spare/a."
+        assert stage.toasts[-1].message.startswith("Now on spare/a.")
 
     def test_a_model_the_host_refuses_in_every_form_is_left_for_the_next(self) -> None:
         stage = on_retry(Stage())

@@ -178,7 +178,7 @@ class FallbackMachine(RuleBasedStateMachine):
     def check_toast(self, toast: Toast) -> None:
         body = toast.body
         if body.message.startswith("Now on "):
-            named = body.message.removeprefix("Now on ").removesuffix(".")
+            named = body.message.removeprefix("Now on ").partition(". ")[0].removesuffix(".")
             assert named in {str(model) for model in self.content_of}
         if body.title == "All fallbacks exhausted":
             assert toast.once is not None

@@ -15,7 +15,7 @@ from fallback_plugin.events import AssistantMessage, HostError, Part, SessionEve
 from fallback_plugin.fallback.decisions import beside, last_answers, read_decisions
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
-from fallback_plugin.hookspecs import LastWords, ModelAttempt, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.hookspecs import ModelAttempt, PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import HealthSettings, ProviderSettings
@@ -247,7 +247,9 @@ async def test_a_run_that_owes_an_answer_gets_it_before_it_ends() -> None:
         plugin.session_error(event("session.error", error=api_error(401)), host)
         words = await plugin.run_ending("ses_1", host)
         assert [prompt.model for prompt in host.prompts] == [A, B]
-        assert words == LastWords(parts=[{"id": "prt_1", "type": "text", "text": "Hi"}])
+        assert words is not None
+        assert words.parts == [{"id": "prt_1", "type": "text", "text": "Hi"}]
+        assert words.trouble is None
         assert host.aborts == []
 
 
@@ -272,7 +274,29 @@ async def test_a_run_says_why_nobody_answers() -> None:
         words = await plugin.run_ending("ses_1", host)
         assert words is not None
         assert words.trouble is not None
-        assert all(str(model) in words.trouble for model in (PRIMARY, A, B))
+        assert words.trouble.splitlines() == [
+            "no model of the chain answered:",
+            *(f"{model}: refused the key (401)" for model in (PRIMARY, A, B)),
+        ]
+
+
+async def test_P9_a_run_says_why_nobody_answers_although_no_toasts_are_wanted() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        host.answers = [reply(3, error=HostError(name="APIError", status_code=401))]
+        plugin = a_plugin(host, notify=False, max_attempts=1)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        words = await plugin.run_ending("ses_1", host)
+        assert words is not None
+        assert words.trouble is not None
+        assert words.trouble.splitlines()[1:] == [
+            f"{A}: refused the key (401)",
+            f"{PRIMARY}: refused the key (401)",
+            f"{B}: not asked, max_attempts is used up",
+        ]
+        assert host.toasts == []
 
 
 async def test_a_run_does_not_go_on_for_ever() -> None:

@@ -101,7 +101,7 @@ def test_a_failure_is_booked_on_the_model_that_was_called() -> None:
     assert other.choose(A) == B
 
 
-def test_with_every_candidate_closed_none_is_taken_and_the_first_to_open_is_said() -> None:
+def test_with_every_candidate_closed_none_is_taken_and_the_first_back_is_said() -> None:
     stage = Stage()
     stage.close(A, stage.now + 30)
     stage.close(B, stage.now + 3600)
@@ -111,7 +111,7 @@ def test_with_every_candidate_closed_none_is_taken_and_the_first_to_open_is_said
     assert stage.all(effects.Abort) == []
     (toast,) = stage.toasts
     assert toast.title == "All fallbacks exhausted"
-    assert "First to open: spare/a at " in toast.message
+    assert "First back: spare/a at " in toast.message
 
 
 class TestHalfOpen:

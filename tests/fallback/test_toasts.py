@@ -6,6 +6,7 @@ import pytest
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.state import PassedOver
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FAILURE_KINDS, FailureKind
 from fallback_plugin.wire.toast import Toast
@@ -13,6 +14,7 @@ from fallback_plugin.wire.toast import Toast
 FAILED = ModelRef("anthropic", "opus")
 NEXT = ModelRef("openai", "gpt", "high")
 LIMITED = Failure(kind="rate_limit", http_status=429)
+HALF_PAST_TWO = datetime(2026, 11, 27, 14, 30).astimezone().timestamp()
 
 
 def test_every_kind_of_failure_has_its_words() -> None:
@@ -46,7 +48,23 @@ def test_a_dispatch_does_not_claim_that_the_switch_is_made() -> None:
 
 def test_success_names_the_model_that_answers() -> None:
     assert toasts.switched(NEXT) == Toast(
-        title="Model fallback", message="Now on openai/gpt:high.", variant="success", duration_s=3
+        title="Model fallback", message="Now on openai/gpt:high.", variant="success", duration_s=5
+    )
+
+
+def test_P19_success_says_why_and_until_when_the_other_rests() -> None:
+    left = PassedOver(FAILED, toasts.describe(LIMITED), HALF_PAST_TWO)
+
+    assert toasts.switched(NEXT, left).message == (
+        "Now on openai/gpt:high. anthropic/opus: rate limited (429), rests until 14:30."
+    )
+
+
+def test_P19_success_names_no_time_where_waiting_does_not_help() -> None:
+    left = PassedOver(FAILED, "refused the key (401)")
+
+    assert toasts.switched(NEXT, left).message == (
+        "Now on openai/gpt:high. anthropic/opus: refused the key (401)."
     )
 
 
@@ -60,27 +78,36 @@ def test_the_way_back_names_the_primary() -> None:
     assert toasts.recovered(FAILED).message == "Back on anthropic/opus."
 
 
-def test_exhaustion_gives_every_model_its_reason_in_the_order_of_trying() -> None:
-    reasons = {FAILED: LIMITED, NEXT: Failure(kind="quota")}
-
-    toast = toasts.exhausted(reasons, {})
+def test_P9_exhaustion_gives_every_model_a_line_with_its_reason() -> None:
+    toast = toasts.exhausted(
+        [PassedOver(FAILED, "rate limited (429)"), PassedOver(NEXT, "unknown to the host")]
+    )
 
     assert toast.message.splitlines() == [
         "anthropic/opus: rate limited (429)",
-        "openai/gpt:high: out of quota",
+        "openai/gpt:high: unknown to the host",
     ]
 
 
-def test_exhaustion_names_the_model_that_opens_first_and_when_by_the_clock_on_the_wall() -> None:
-    half_past_two = datetime(2026, 11, 27, 14, 30).astimezone().timestamp()
+def test_P9_exhaustion_names_the_model_that_is_back_first_and_when_by_the_clock_on_the_wall() -> None:
+    toast = toasts.exhausted(
+        [
+            PassedOver(FAILED, "rate limited", HALF_PAST_TWO + 3600),
+            PassedOver(NEXT, "overloaded", HALF_PAST_TWO),
+            PassedOver(ModelRef("a", "b"), "refused the key"),
+        ]
+    )
 
-    toast = toasts.exhausted({FAILED: LIMITED}, {FAILED: half_past_two + 3600, NEXT: half_past_two})
-
-    assert toast.message.splitlines()[-1] == "First to open: openai/gpt:high at 14:30."
+    assert toast.message.splitlines() == [
+        "anthropic/opus: rate limited, rests until 15:30",
+        "openai/gpt:high: overloaded, rests until 14:30",
+        "a/b: refused the key",
+        "First back: openai/gpt:high at 14:30.",
+    ]
 
 
 def test_exhaustion_is_an_error_and_stays_longest() -> None:
-    toast = toasts.exhausted({FAILED: LIMITED}, {})
+    toast = toasts.exhausted([PassedOver(FAILED, "rate limited")])
 
     assert (toast.variant, toast.duration_s) == ("error", 8)
 
@@ -103,7 +130,8 @@ def test_no_toast_repeats_what_the_provider_sent() -> None:
 
     shown = [
         toasts.switching(FAILED, failure, NEXT),
-        toasts.exhausted({FAILED: failure}, {}),
+        toasts.exhausted([PassedOver(FAILED, toasts.describe(failure))]),
+        toasts.switched(NEXT, PassedOver(FAILED, toasts.describe(failure))),
         toasts.no_chain(FAILED, failure),
     ]
 

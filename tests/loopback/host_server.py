@@ -154,6 +154,23 @@ class HostServer(Generic[HomeT]):
         else:
             self._call("POST", f"/question/{request}/reject")
 
+    def delete_session(self, session: str) -> None:
+        """Delete a session."""
+        self._call("DELETE", f"/session/{session}")
+
+    def delete_message(self, session: str, message: str) -> None:
+        """Take one message out of a session's history."""
+        self._call("DELETE", f"/session/{session}/message/{message}")
+
+    def summarize(self, session: str, model: str) -> None:
+        """Shorten a session's history with a model, ``provider/model``, and wait for it."""
+        provider, _, name = model.partition("/")
+        self._call("POST", f"/session/{session}/summarize", {"providerID": provider, "modelID": name})
+
+    def dispose(self, directory: Path) -> None:
+        """Put a folder's instance away, as a change of its configuration does."""
+        self._call("POST", "/instance/dispose", directory=directory)
+
     def messages(self, session: str) -> list[dict[str, Any]]:
         """Return a session's history as ``{info, parts}``, oldest first."""
         history: list[dict[str, Any]] = self._call("GET", f"/session/{session}/message")

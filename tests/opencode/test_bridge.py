@@ -214,9 +214,33 @@ def test_a_file_that_is_broken_from_the_start_is_said_and_does_not_stop_the_brid
     subscribed = bridge.until("subscribe")["params"]
     assert "fallback.toml:1:" in broken
     assert "defaults are used" in broken
-    assert subscribed == {"events": [], "questions": [], "sampled": {}, "switching": "auto"}, (
-        "FALLBACK_PLUGIN_BLOCK counts all the same"
-    )
+    assert subscribed["questions"] == ["chat.message"], "the environment counts all the same"
+    log = home / "state" / "fallback-plugin" / "fallback-plugin.log"
+    assert "fallback.toml:1:" in log.read_text()
+
+
+def test_P11_a_fresh_process_takes_what_a_broken_file_held_before(home: Path) -> None:
+    environ = {
+        "FALLBACK_PLUGIN_BLOCK": "fallback",
+        "FALLBACK_PLUGIN__PLUGINS__DIRS": f'["{home / "plugins"}"]',
+    }
+    write_user_file(home, "[fallback]\nmax_attempts = 3\n")
+    with bridge_process(home, **environ) as first:
+        first.greet()
+        assert first.toast() == "attempts 3 []"
+    write_user_file(home, "[fallback]\nmax_attempts == 4\n")
+
+    with bridge_process(home, **environ) as second:
+        second.greet()
+        said = {second.toast(), second.toast()}
+        assert "attempts 3 []" in said
+        (broken,) = said - {"attempts 3 []"}
+        assert "fallback.toml:2:" in broken
+        assert "the last good settings stay" in broken
+
+        # A mended file is taken, and that is said.
+        write_user_file(home, "[fallback]\nmax_attempts = 5\n")
+        assert {second.toast(), second.toast()} == {"attempts 5 []", "Settings in force."}
 
 
 def test_plugins_that_cannot_be_loaded_are_named_in_one_toast(bridge: BridgeProcess, home: Path) -> None:

@@ -130,6 +130,18 @@ async def test_a_turn_that_is_answered_with_no_message_is_an_error() -> None:
         await host.run_turn("ses_1", Prompt(model=ModelRef("p", "m")), deadline_s=1)
 
 
+@pytest.mark.parametrize(("message", "more"), [(None, {}), ("Not here.", {"message": "Not here."})])
+async def test_P8_a_permission_is_replied_to_by_its_request(
+    message: str | None, more: dict[str, str]
+) -> None:
+    host, peer = calls(done(data=True))
+    await host.reply_to_permission("per_1", "reject", message)
+    assert peer.asked[0][1] == {
+        "call": "permission.reply",
+        "arguments": {"requestID": "per_1", "body": {"reply": "reject", **more}},
+    }
+
+
 async def test_a_request_is_given_up_by_session_and_agent() -> None:
     host, peer = calls(done())
     await host.give_up("ses_1", "build", flowing=True)

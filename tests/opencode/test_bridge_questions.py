@@ -7,7 +7,6 @@ from fallback_plugin.events import HostError
 from fallback_plugin.hookspecs import (
     LastWords,
     ModelAttempt,
-    PermissionRequest,
     PromptRequest,
     ToolCall,
     ToolResult,
@@ -89,15 +88,6 @@ ATTEMPT = ModelAttempt(
             },
             {"attempt": ATTEMPT},
         ),
-        (
-            "permission.ask",
-            {"id": "per_1", "sessionID": "ses_1", "type": "bash", "title": "Run", "pattern": ["ls", 3]},
-            {
-                "request": PermissionRequest(
-                    id="per_1", session_id="ses_1", type="bash", title="Run", pattern=("ls",)
-                )
-            },
-        ),
     ],
 )
 def test_a_question_becomes_the_arguments_of_its_hook(
@@ -122,7 +112,6 @@ def test_a_question_becomes_the_arguments_of_its_hook(
             ToolResult(title="t", output="o"),
             {"title": "t", "output": "o", "metadata": {}},
         ),
-        ("permission.ask", "deny", {"status": "deny"}),
         ("model.request", ModelRef("p", "m"), {"model": {"providerID": "p", "modelID": "m"}}),
         ("model.request", "final", {"final": True}),
         ("prompt.begins", "stop", {"stop": True}),
@@ -149,7 +138,6 @@ def test_an_answer_becomes_the_result_the_host_understands(
         "run.ending",
         "tool.execute.before",
         "tool.execute.after",
-        "permission.ask",
     ],
 )
 def test_a_question_about_no_session_is_refused(name: str) -> None:

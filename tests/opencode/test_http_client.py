@@ -225,6 +225,22 @@ EXCHANGES: Final = {
         answer=True,
         returns=None,
     ),
+    "reply_to_permission": Exchange(
+        lambda client: client.reply_to_permission("per/1", "reject", "Not here."),
+        "POST",
+        "/permission/per%2F1/reply",
+        {"reply": "reject", "message": "Not here."},
+        answer=True,
+        returns=None,
+    ),
+    "reply_to_permission_bare": Exchange(
+        lambda client: client.reply_to_permission("per_1", "once"),
+        "POST",
+        "/permission/per_1/reply",
+        {"reply": "once"},
+        answer=True,
+        returns=None,
+    ),
     "toast": Exchange(
         lambda client: client.toast(Toast(title="T", message="M", variant="warning", duration_s=2.5)),
         "POST",

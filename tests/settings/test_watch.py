@@ -23,6 +23,8 @@ class Watch:
     machine: Machine
     applied: list[int] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    in_force: int = 0
+    recovered: LoadedSettings | None = None
     slept: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -34,6 +36,14 @@ class Watch:
 
     async def refuse(self, error: SettingsError) -> None:
         self.refused.append(str(error).partition(": ")[2])
+
+    async def say_in_force(self) -> None:
+        self.in_force += 1
+
+    def recover(self) -> LoadedSettings:
+        if self.recovered is None:
+            raise SettingsError("nothing is known")
+        return self.recovered
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -55,6 +65,8 @@ class Watch:
             load=self.machine.load,
             apply=self.apply,
             refuse=self.refuse,
+            recover=self.recover,
+            in_force=self.say_in_force,
             sleep=self.sleep,
         )
 
@@ -205,3 +217,50 @@ def test_a_place_that_cannot_be_looked_at_counts_as_empty(tmp_path: Path) -> Non
         tmp_path / "file" / "below": None,
         Path("nul\0l"): None,
     }
+
+
+async def test_P19_a_changed_file_that_is_taken_is_said_and_nothing_else(machine: Machine) -> None:
+    machine.write_project(attempts(3))
+    async with watching(machine) as watch:
+        assert watch.in_force == 0
+        for text, said in (
+            (attempts(4), 1),  # taken
+            (attempts(4) + "\n", 1),  # says the same
+            ("[fallback", 1),  # refused
+            (attempts(4), 2),  # mended, though nothing differs
+        ):
+            machine.write_project(text)
+            await watch.look()
+            await watch.look()
+            assert watch.in_force == said, text
+        assert (watch.applied, len(watch.refused)) == ([3, 4], 1)
+
+
+async def test_P19_a_reload_that_no_file_caused_is_not_said(machine: Machine) -> None:
+    machine.write_project(attempts(3))
+    watch = Watch(machine)
+    watcher = watch.watcher()
+    await watcher.reload()
+    machine.environ["FALLBACK_PLUGIN__FALLBACK__NOTIFY"] = "false"
+    await watcher.reload()
+    assert (watch.applied, watch.in_force) == ([3, 3], 0)
+
+
+async def test_P11_a_first_load_that_fails_takes_what_is_known_from_before(machine: Machine) -> None:
+    machine.write_project(attempts(3))
+    known = machine.load()
+    machine.write_project("[fallback")
+    watch = Watch(machine, recovered=known)
+    watcher = watch.watcher()
+
+    await watcher.reload()
+    await watcher.reload()  # as for the host's config: nothing new
+
+    assert (watch.applied, len(watch.refused), watcher.current) == ([3], 1, known)
+    machine.write_project(attempts(5))
+    await watcher.reload()
+    machine.write_project("[fallback")
+    await watcher.reload()
+    assert watch.applied == [3, 5]
+    assert watcher.current is not None
+    assert watcher.current.settings.fallback.max_attempts == 5

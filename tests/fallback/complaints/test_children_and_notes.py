@@ -135,4 +135,4 @@ def test_complaint_82_a_plan_limit_and_missing_money_lead_to_another_provider(er
 def test_complaint_83_a_failing_turn_goes_on_with_the_next_model() -> None:
     stage = answering()
     assert stage.asked == [A]
-    assert stage.toasts[-1].message == "Now on spare/a."
+    assert stage.toasts[-1].message.startswith("Now on spare/a.")

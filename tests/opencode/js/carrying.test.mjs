@@ -129,32 +129,29 @@ test("the other questions put their answers where the host looks", async (t) => 
       "experimental.chat.messages.transform",
       "tool.execute.before",
       "tool.execute.after",
-      "permission.ask",
     ],
     answers: {
       "hook/experimental.chat.messages.transform": { messages: [{ info: { id: "kept" }, parts: [] }] },
       "hook/tool.execute.before": { args: { path: "b" } },
       "hook/tool.execute.after": { title: "T", output: "O", metadata: { m: 1 } },
-      "hook/permission.ask": { status: "deny" },
     },
   })
   t.after(hooks.dispose)
   const call = { tool: "read", sessionID: "ses_1", callID: "c" }
   const history = [{ info: { id: "one" } }, { info: { id: "two" } }]
-  const before = { args: { path: "a" } }
+  const args = { path: "a", gone: true }
+  const before = { args }
   const after = { title: "t", output: "o", metadata: {} }
-  const permission = { status: "ask" }
   await hooks["experimental.chat.messages.transform"]({}, { messages: history })
   await hooks["tool.execute.before"](call, before)
   await hooks["tool.execute.after"](call, after)
-  await hooks["permission.ask"]({ id: "per", sessionID: "ses_1" }, permission)
+  assert.equal(before.args, args) // what the host runs the tool with
   assert.deepEqual(
-    [history, before, after, permission],
+    [history, before, after],
     [
       [{ info: { id: "kept" }, parts: [] }],
       { args: { path: "b" } },
       { title: "T", output: "O", metadata: { m: 1 } },
-      { status: "deny" },
     ],
   )
 })
@@ -257,6 +254,28 @@ test("a message is deleted over the client's own connection, which has no method
   })
   const { result } = await received.until((line) => line.id === "call-0")
   assert.equal(result.status, 409)
+})
+
+test("a permission is replied to over the client's own connection, with its body as JSON", async (t) => {
+  const body = { reply: "reject", message: "Not here." }
+  const calls = [{ call: "permission.reply", arguments: { requestID: "per_1", body } }]
+  const asked = deferred()
+  const raw = {
+    post: async (given) => {
+      asked.resolve(given)
+      return { error: { message: "not found" }, response: { status: 404 } }
+    },
+  }
+  const { hooks, received } = await start({ calls }, { client: { raw } })
+  t.after(hooks.dispose)
+  assert.deepEqual(await asked.promise, {
+    url: "/permission/{requestID}/reply",
+    path: { requestID: "per_1" },
+    body,
+    headers: { "content-type": "application/json" },
+  })
+  const { result } = await received.until((line) => line.id === "call-0")
+  assert.equal(result.status, 404)
 })
 
 test("of the host's models only the facts cross, and no key", async (t) => {

@@ -81,7 +81,7 @@ fallback_models = ["{ref("stuck")}:high"]
 fallback_models = ["{ref("of-anthropic")}"]
 
 [agents.{NONE}]
-fallback_models = ["{ref("none")}"]
+fallback_models = ["{ref("none")}", "{ref("none")}-mistyped", "of-nobody/unknown"]
 
 [agents.asking]
 fallback_models = ["{ref("asking")}:high"]
@@ -193,6 +193,40 @@ def test_when_all_models_fail_the_run_says_why_and_ends_with_status_1(finished: 
     assert (done.status, done.stdout) == (1, ""), done
     assert asked == ["limited", "none"]
     assert all(ref(model) in done.stderr for model in ("limited", "none"))
+
+
+def test_P9_a_run_that_nobody_answers_gives_each_model_of_the_chain_its_reason(finished: Runs) -> None:
+    done, _ = finished["limited-none"].result()
+
+    printed = done.stderr[done.stderr.index("Error: no model") :].strip().splitlines()
+    assert printed[0] == "Error: no model of the chain answered:"
+    assert f"{ref('none')}: refused the key (401)" in printed
+    assert f"{ref('none')}-mistyped: unknown to the host" in printed
+    assert "of-nobody/unknown: its provider is disabled or not connected" in printed
+    assert any(line.startswith(f"{ref('limited')}: rate limited (429), rests until ") for line in printed)
+    assert printed[-1].startswith(f"First back: {ref('limited')} at ")
+
+
+@pytest.mark.parametrize("model", [model for model in FAILURES if model not in BEGUN])
+def test_P19_a_run_that_another_model_answers_says_so_on_one_line(finished: Runs, model: str) -> None:
+    done, _ = finished[f"{model}-{SAME}"].result()
+
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Model fallback: ")]
+    assert line.startswith(f"Model fallback: Now on {ref('fallback')}. {ref(model)}: ")
+
+
+@pytest.mark.parametrize("model", TO_ANOTHER_PROTOCOL)
+def test_P19_a_turn_that_is_replayed_after_its_run_says_so_on_one_line(finished: Runs, model: str) -> None:
+    done, _ = finished[f"{model}-{OTHER}"].result()
+
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Model fallback: ")]
+    assert line.startswith(f"Model fallback: Now on {ref('of-anthropic')}. {ref(model)}: ")
+
+
+def test_P19_a_run_on_its_own_model_says_nothing(finished: Runs) -> None:
+    done, _ = finished["well"].result()
+
+    assert "Model fallback" not in done.stderr
 
 
 def test_half_an_answer_that_nobody_finishes_is_no_success(finished: Runs) -> None:

@@ -306,7 +306,7 @@ def test_scenario_14_every_model_of_the_chain_fails(watched: Mapping[str, Future
     assert len(asked) <= 8
     (toast,) = (toast for toast in seen.turn.toasts("before-none") if toast["variant"] == "error")
     assert all(ref(model) in toast["message"] for model in ("before-none", "none-a", "none-b"))
-    assert "First to open" in toast["message"]
+    assert "First back" in toast["message"]
 
 
 def test_scenario_15_the_person_stops_the_fallbacks_answer(watched: Mapping[str, Future[Watched]]) -> None:

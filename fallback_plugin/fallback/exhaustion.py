@@ -1,0 +1,86 @@
+"""Why no model of a chain answered a turn: one row for each, and which of them comes back by itself."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.chain import Chain
+from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.session import Session
+from fallback_plugin.fallback.state import FallbackState, PassedOver, Refusal, Unfit
+from fallback_plugin.health.closure import Closure
+from fallback_plugin.health.scope import keys_of
+from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FAILURE_KINDS, FailureKind
+
+HEALED_BY_TIME: Final = frozenset[FailureKind](
+    {"rate_limit", "concurrency", "overload", "server", "transport", "timeout"}
+)
+"""Kinds after which a model is likely to answer once it has rested; a quota is one if its reset is known."""
+
+_KINDS: Final[Mapping[str, FailureKind]] = {kind: kind for kind in FAILURE_KINDS}
+
+
+def heals(failure: Failure) -> bool:
+    """Tell whether waiting alone brings a model back after a failure."""
+    return failure.kind in HEALED_BY_TIME or (failure.kind == "quota" and failure.retry_after_s is not None)
+
+
+def first_left(session: Session, now: float) -> PassedOver | None:
+    """Return why the model that a session's turn began with was left, None if it was not."""
+    reasons = session.turn.reasons if session.turn else {}
+    if session.state is None or not reasons:
+        return None
+    model, failure = next(iter(reasons.items()))
+    return _left(model, failure, session.state, now)
+
+
+def unanswered(
+    reasons: Mapping[ModelRef, Failure],
+    chain: Chain,
+    state: FallbackState,
+    now: float,
+    *,
+    refusal: Refusal,
+    unfit: Unfit,
+) -> tuple[PassedOver, ...]:
+    """Return why each model did not answer: those that failed in the turn, then the rest of the chain.
+
+    ``until`` is set only where waiting until then helps.
+    """
+    others = dict.fromkeys(model for model in (*chain, state.original) if model not in reasons)
+    return (
+        *(_left(model, failure, state, now) for model, failure in reasons.items()),
+        *(_not_asked(model, state, now, refusal, unfit) for model in others),
+    )
+
+
+def _left(model: ModelRef, failure: Failure, state: FallbackState, now: float) -> PassedOver:
+    until = state.usable_from(model, now)
+    return PassedOver(model, toasts.describe(failure), until if heals(failure) and until > now else None)
+
+
+def _not_asked(
+    model: ModelRef, state: FallbackState, now: float, refusal: Refusal, unfit: Unfit
+) -> PassedOver:
+    reason = unfit(model)
+    if reason is not None:
+        return PassedOver(model, reason)
+    if not state.cooling(model, now):
+        spent = refusal.reason == "max_attempts"
+        return PassedOver(model, "not asked, max_attempts is used up" if spent else "not asked again")
+    record = _closure(model, state, now)
+    if record is None or record.reason not in _KINDS:
+        return PassedOver(model, "failed before")
+    kind = _KINDS[record.reason]
+    # Whether a quota's reset was told is not kept; its record has at least an end.
+    returns = kind in HEALED_BY_TIME or kind == "quota"
+    until = state.usable_from(model, now)
+    return PassedOver(model, f"{toasts.KIND_WORDS[kind]} before", until if returns else None)
+
+
+def _closure(model: ModelRef, state: FallbackState, now: float) -> Closure | None:
+    """Return the record that keeps a model closed for longest."""
+    closures = state.health.shared.view.closures
+    records = [record for key in keys_of(model) if (record := closures.get(key)) and record.until > now]
+    return max(records, key=lambda record: record.until, default=None)

@@ -1,0 +1,115 @@
+"""What the settings of `[fallback]` promise, in the real OpenCode, one after the other on one server."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import pytest
+
+from tests.loopback.opencode_home import provider_each, ref
+from tests.loopback.opencode_server import OpenCodeServer
+from tests.loopback.provider import ScriptedProvider
+from tests.loopback.reply import hang, status, stream
+from tests.opencode.real.conftest import BeginTurn, StartServer
+
+pytestmark = pytest.mark.real_host
+
+CASES: Final = ("enabled", "paid", "allowed", "attempts", "quiet", "advance")
+MODELS: Final = [*(f"bad-{case}" for case in CASES), "bad-too", "first", "second"]
+QUIET_S: Final = 1.0
+
+Set: TypeAlias = Callable[[str], None]
+
+
+@pytest.fixture(scope="module")
+def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
+    for model in MODELS:
+        provider.script(model, status(401))
+    provider.script("bad-advance", hang("Half "))
+    provider.script("first", stream("Answer of the first."))
+    provider.script("second", stream("Answer of the second."))
+    server = start_server(models=provider_each(MODELS), settings="[fallback]\n")
+    server.warm_up(f"of-{MODELS[0]}")
+    return server
+
+
+@pytest.fixture
+def set_to(server: OpenCodeServer) -> Set:
+    """Return what writes the table `[fallback]` and waits until the host says that it is in force."""
+
+    def set_to(text: str) -> None:
+        began = server.events.position
+        server.home.write_settings(f"[fallback]\n{text}\n")
+        toast = server.events.wait_for_toast(since=began)
+        assert toast["message"] == "Settings in force."
+
+    return set_to
+
+
+def chain(*models: str) -> str:
+    return f"fallback_models = [{', '.join(models)}]"
+
+
+FIRST: Final = f'"{ref("first")}"'
+SECOND: Final = f'"{ref("second")}"'
+PAID_FIRST: Final = f'{{ model = "{ref("first")}", paid = true }}'
+
+
+def test_P8_enabled_false_leaves_failures_to_the_host(begin: BeginTurn, set_to: Set) -> None:
+    set_to(f"enabled = false\n{chain(FIRST)}")
+
+    turn = begin(ref("bad-enabled")).wait_for_error()
+
+    assert turn.is_quiet(QUIET_S)
+    assert turn.asked() == ["bad-enabled"]
+    assert turn.toasts() == []
+
+
+@pytest.mark.parametrize(
+    ("case", "allowed", "answers"),
+    [("paid", "false", "second"), ("allowed", "true", "first")],
+)
+def test_P8_a_paid_model_is_taken_only_if_allowed(
+    begin: BeginTurn, set_to: Set, case: str, allowed: str, answers: str
+) -> None:
+    set_to(f"allow_paid = {allowed}\n{chain(PAID_FIRST, SECOND)}")
+
+    turn = begin(ref(f"bad-{case}")).wait_for_switch(f"Answer of the {answers}.")
+
+    assert turn.asked() == [f"bad-{case}", answers]
+
+
+def test_P8_max_attempts_ends_a_turn_and_says_what_was_not_asked(
+    server: OpenCodeServer, begin: BeginTurn, set_to: Set
+) -> None:
+    bad_too = f'"{ref("bad-too")}"'
+    set_to(f"max_attempts = 1\n{chain(bad_too, FIRST)}")
+
+    turn = begin(ref("bad-attempts"))
+
+    toast = server.events.wait_for_toast("error", since=turn.began)
+    assert turn.asked() == ["bad-attempts", "bad-too"]
+    assert toast["message"].splitlines() == [
+        f"{ref('bad-attempts')}: refused the key (401)",
+        f"{ref('bad-too')}: refused the key (401)",
+        f"{ref('first')}: not asked, max_attempts is used up",
+    ]
+
+
+def test_P8_notify_false_switches_without_a_word(begin: BeginTurn, set_to: Set) -> None:
+    set_to(f"notify = false\n{chain(FIRST)}")
+
+    turn = begin(ref("bad-quiet")).wait_for_answer("Answer of the first.")
+
+    assert turn.is_quiet(QUIET_S)
+    assert turn.asked() == ["bad-quiet", "first"]
+    assert turn.toasts() == []
+
+
+def test_P8_on_foreign_abort_advance_goes_on_after_somebody_elses_stop(begin: BeginTurn, set_to: Set) -> None:
+    set_to(f'on_foreign_abort = "advance"\n{chain(FIRST)}')
+
+    turn = begin(ref("bad-advance")).wait_for_delta("Half ")
+    turn.stop()
+
+    turn.wait_for_switch("Answer of the first.")
+    assert turn.asked() == ["bad-advance", "first"]
