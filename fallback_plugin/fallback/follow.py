@@ -52,7 +52,7 @@ def begin_turn(session: Session, message: UserMessage, now: float) -> Turn:
         state.current, state.index = state.original, -1
     elif not same_model(message.model, state.current):
         model = message.model
-        session.state = FallbackState(model, model, usable_at=state.usable_at, health=state.health)
+        session.state = FallbackState.on(model, state.health)
     return turn
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -30,7 +31,7 @@ from fallback_plugin.events import (
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.choosing import unlisted
 from fallback_plugin.fallback.classify import warm_up
-from fallback_plugin.fallback.decisions import DecisionLog, beside
+from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -56,6 +57,7 @@ from fallback_plugin.fallback.effects import (
     Toast,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.redirect import Moved, moved_sessions
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
@@ -80,6 +82,10 @@ LEASE_S: Final = 120.0
 """How long a failure stays claimed: longer than the host goes on reporting it by itself, which is 70 s."""
 
 log = logging.getLogger(__name__)
+
+
+def _moved_in(file: Path) -> dict[str, Moved]:
+    return moved_sessions(read_decisions(file))
 
 
 class FallbackPlugin:
@@ -111,6 +117,7 @@ class FallbackPlugin:
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._decisions: DecisionLog | None = None
+        self._recalled: Path | None = None
         self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
 
@@ -250,6 +257,17 @@ class FallbackPlugin:
         """Learn what the host offers and what is closed, beside the start and before anything has failed."""
         await self._read_catalog(host)
         self._read_health()
+        await self._recall_moved()
+
+    async def _recall_moved(self) -> None:
+        """Learn which sessions an earlier process has moved from their primary."""
+        if self._decisions is None or self._recalled == self._decisions.file:
+            return
+        self._recalled = file = self._decisions.file
+        try:
+            self.engine.remember_moved(await anyio.to_thread.run_sync(_moved_in, file))
+        except OSError as error:
+            log.warning("%s: it cannot be read (%s)", file, error.strerror or error)
 
     async def _warm_up(self) -> None:
         for _ in warm_up():
@@ -328,9 +346,16 @@ class FallbackPlugin:
 
     def _tell_health(self, effect: CloseModel | Reopen | EndProbe) -> None:
         match effect:
-            case CloseModel(_, model, scope, until, reason, base_s):
-                now = self._clock()
-                self._health.close(model, scope, until, reason=reason, now=now, base_s=base_s)
+            case CloseModel():
+                self._health.close(
+                    effect.model,
+                    effect.scope,
+                    effect.until,
+                    reason=effect.reason,
+                    now=self._clock(),
+                    base_s=effect.base_s,
+                    grows_to_s=effect.grows_to_s,
+                )
             case Reopen(_, model, asked_at):
                 self._health.reopen(model, asked_at=asked_at)
             case EndProbe(session_id, model):

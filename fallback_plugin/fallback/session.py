@@ -178,7 +178,6 @@ class Switch:
     plan: Plan
     failure: Failure
     failed_attempt: Attempt
-    usable_at: float
     run: RunState
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
@@ -287,8 +286,3 @@ class Session:
             number = switch.attempt.number if switch.turn.message_id == message_id else None
         newer_runs = turn is not None and turn.message_id != message_id and turn.running
         return None if number is None or newer_runs or self.ledger.aborted(number) else number
-
-    def cooling(self, now: float) -> Mapping[ModelRef, float]:
-        """Return the models that cool in this session, and until when."""
-        failed = self.state.usable_at if self.state else {}
-        return {model: moment for model, moment in failed.items() if moment > now}

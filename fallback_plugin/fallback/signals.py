@@ -5,7 +5,7 @@ from typing import Final
 
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
 from fallback_plugin.fallback import toasts
-from fallback_plugin.fallback.classify import HOST_BACKOFF_S, Failure, classify
+from fallback_plugin.fallback.classify import Failure, classify, host_backoff_s
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import (
     Abort,
@@ -169,7 +169,7 @@ class Signals:
             return stop_timers(session)
         failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
         wait_s = (event.next_at or context.now) - context.now
-        if wait_s > HOST_BACKOFF_S:  # a shorter one is the host's own, and closes nothing
+        if wait_s > host_backoff_s(event.attempt):  # a shorter one is the host's own
             failure = failure.with_host_wait(wait_s)
         tries = event.attempt - 1
         failed = self._failed(session, turn, attempt, failure, context, run="waiting", tries=tries)

@@ -51,7 +51,6 @@ class Switching:
         if state is None:
             return []
         state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
-        usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True
         plan = self.plan(session, turn, state, failure, context)
@@ -59,7 +58,7 @@ class Switching:
             plan = Refusal("exhausted")
         if isinstance(plan, Refusal):
             return self.refused(session, turn, failure, plan, context)
-        return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run), state)
+        return self._claim(session, turn, Switch(turn, plan, failure, attempt, run), state)
 
     def begin_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
@@ -73,7 +72,7 @@ class Switching:
         if spent or context.never_replays or state.cooling(attempt.model, context.now):
             return self.begin(session, turn, failure, context, run=run)
         attempt.failed = True
-        switch = Switch(turn, state.again(), failure, attempt, context.now, run)
+        switch = Switch(turn, state.again(), failure, attempt, run)
         return self._claim(session, turn, switch, state)
 
     def plan(
@@ -122,10 +121,7 @@ class Switching:
         attempt = turn.attempt
         if failure.kind == "overflow":
             return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
-        usable_at = context.usable_at(attempt.model, failure.retry_after_s)
-        if session.state:
-            session.state.mark_failed(attempt.model, usable_at=usable_at)
-        closed = context.close(session, attempt.model, usable_at, failure)
+        closed = context.close(session, attempt.model, failure)
         why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over)
         return [*closed, *self._exhausted(session, turn, refusal, why, context)]
 
@@ -176,11 +172,12 @@ class Switching:
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         sign = SIGNS[switch.run]
         record = Record.of_step(session.id, switch.turn.message_id, sign, switch.failure, switch.plan)
+        closed = [] if switch.plan.retries else context.close(session, switch.plan.failed, switch.failure)
         if switch.run == "finished":
             switch.phase = "settling"
-            return [StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
+            return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
         switch.phase = "aborting"
-        return [Abort(session.id, attempt.number), record]
+        return [*closed, Abort(session.id, attempt.number), record]
 
     def _aborted(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         if isinstance(outcome, Failed):
@@ -291,15 +288,15 @@ class Switching:
         reason = switch.over(session.turn)
         if refused and reason is None:
             return self._next_tier(session, switch, context)
-        if reason is None and not state.commit(switch.plan, usable_at=switch.usable_at):
+        if reason is None and not state.commit(switch.plan):
             reason = "the session runs on another model already"
         dropped = switch.replay.dropped if switch.replay else frozenset()
+        state.stand_ins |= {attempt.model} - {state.original}
         self.release(session)
         if reason is not None:
             return [] if refused else self._unwanted(session, switch, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
-        effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
-        effects.append(Record(session.id, "dispatched", f"{attempt.model}: {accepted}"))
+        effects: list[Effect] = [Record(session.id, "dispatched", f"{attempt.model}: {accepted}")]
         if attempt.step is None:
             session.handed_in = switch
         if not attempt.answered:
@@ -321,11 +318,10 @@ class Switching:
         if body is not None:
             return [Prompt(session.id, attempt.number, body)]
         if session.state:
-            session.state.commit(switch.plan, usable_at=switch.usable_at)
-        closed = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
+            session.state.commit(switch.plan)
         self.release(session)
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
-        return [*closed, *self.begin(session, switch.turn, refused, context, run="over")]
+        return self.begin(session, switch.turn, refused, context, run="over")
 
     def _unwanted(
         self, session: Session, switch: Switch, attempt: Attempt, reason: str, context: Context
@@ -352,11 +348,14 @@ class Switching:
     def _exhausted(
         self, session: Session, turn: Turn, refusal: Refusal, why: Why, context: Context
     ) -> list[Effect]:
-        if turn.exhaustion_said:
+        state = session.state
+        if turn.exhaustion_said or state is None:
             return []
         turn.exhaustion_said = True
-        closed = {each.model: each.until for each in refusal.passed_over if each.until is not None}
-        opens = {**session.cooling(context.now), **closed}
+        opens = {model: state.health.closed_until(model) for model in turn.reasons}
+        opens = {model: until for model, until in opens.items() if until > context.now}
+        opens |= {each.model: each.until for each in context.close(session, why.failed, why.failure)}
+        opens |= {each.model: each.until for each in refusal.passed_over if each.until is not None}
         return [
             *context.toast(
                 session,

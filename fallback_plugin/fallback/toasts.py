@@ -69,6 +69,25 @@ def recovered(model: ModelRef) -> Toast:
     return Toast(title="Model recovered", message=f"Back on {model}.", variant="info", duration_s=3)
 
 
+def redirected(closed: ModelRef, failure: Failure, until: float, model: ModelRef) -> Toast:
+    """Say that a prompt goes to another model because its own is closed, why, and until when."""
+    return Toast(
+        title="Model fallback",
+        message=f"{closed}: {describe(failure)}, closed until {_clock(until)}. Asking {model} meanwhile.",
+        variant="warning",
+    )
+
+
+def chosen(model: ModelRef, left: ModelRef) -> Toast:
+    """Say that a stand-in the user has picked stays, so that a selection that was no choice is seen."""
+    return Toast(
+        title="Model chosen",
+        message=f"Staying on {model}. Pick {left} to go back.",
+        variant="info",
+        duration_s=3,
+    )
+
+
 def exhausted(reasons: Mapping[ModelRef, Failure], usable_at: Mapping[ModelRef, float]) -> Toast:
     """Say once why every model of the chain failed, and which opens first."""
     lines = [f"{model}: {describe(failure)}" for model, failure in reasons.items()]
