@@ -57,6 +57,7 @@ def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
             f"  seen as:     {why['sign'] or 'the failure of the last model left'}",
             f"  rule:        {why['rule'] or 'none: nobody knows this failure'}",
             f"  closes:      {why['scope']}",
+            *(f"  also failed: {each['model']}: {_words(each)}" for each in _others(why)),
             *(f"  passed over: {each['model']}: {_obstacle(each)}" for each in why["passed_over"]),
             f"  taken:       {why['taken'] or 'nothing: no candidate was left'}",
         ]
@@ -80,10 +81,19 @@ def _headline(first: Mapping[str, Any], why: Mapping[str, Any]) -> str:
     )
 
 
+def _others(why: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the reasons of the models that had failed before the last one."""
+    return [each for each in why.get("reasons", ()) if each["model"] != why["failed"]]
+
+
+def _words(reason: Mapping[str, Any]) -> str:
+    status = f" (status {reason['http_status']})" if reason["http_status"] else ""
+    return f"{reason['kind']}{status}"
+
+
 def _cause(why: Mapping[str, Any]) -> str:
-    status = f" (status {why['http_status']})" if why["http_status"] else ""
     wait = f", told to wait {why['retry_after_s']:g} s" if why["retry_after_s"] else ""
-    return f"{why['kind']}{status}{wait}"
+    return f"{_words(why)}{wait}"
 
 
 def _obstacle(passed: Mapping[str, Any]) -> str:

@@ -82,24 +82,28 @@ class Context:
         What failed in the turn is not asked again in it, and neither is what its failures close, whatever
         health says. A context too long for one model may fit another with a larger window.
         """
-        unpaid = not_allowed(self.settings, self.agent)
-        failed = turn.attempt.model if turn and failure else None
         failures = dict(turn.reasons) if turn else {}
-        if failed and failure:
-            failures[failed] = failure
+        if turn and failure:
+            failures[turn.attempt.model] = failure
         shut = {closing_key(model, of.scope) for model, of in failures.items()}
-        window = self.catalog.facts(failed).context_tokens if failed else None
-        grown = failure is not None and failure.kind == "overflow"
-        need = Need(turn is not None and turn.images, session.tokens, (window or 0) if grown else None)
+        misfit = self.misfit(session, turn, failure)
 
         def reason(model: ModelRef) -> str | None:
             if model in failures:
                 return "failed in this turn"
             if not shut.isdisjoint(keys_of(model)):
                 return "closed with the model that failed"
-            return misfit(model, need, self.catalog, unpaid)
+            return misfit(model)
 
         return reason
+
+    def misfit(self, session: Session, turn: Turn | None = None, failure: Failure | None = None) -> Unfit:
+        """Return the test that tells why a model could never take a turn, whatever has failed."""
+        unpaid = not_allowed(self.settings, self.agent)
+        grown = turn is not None and failure is not None and failure.kind == "overflow"
+        window = self.catalog.facts(turn.attempt.model).context_tokens if turn and grown else None
+        need = Need(turn is not None and turn.images, session.tokens, (window or 0) if grown else None)
+        return lambda model: misfit(model, need, self.catalog, unpaid)
 
     def unfit_now(self, session: Session, health: SessionHealth) -> Unfit:
         """Return the same test for a prompt that is on its way: a half-open model is taken at once."""

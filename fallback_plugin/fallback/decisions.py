@@ -127,7 +127,7 @@ def _shorter(said: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield said
     if why := said.get("why"):
         many = {"model": f"{len(why['passed_over'])} candidates", "reason": "too many to keep", "until": None}
-        yield {**said, "why": {**why, "passed_over": [many]}}
+        yield {**said, "why": {**why, "passed_over": [many], "reasons": []}}
     yield {
         "at": said["at"],
         "session": said["session"][:100],
@@ -161,6 +161,10 @@ def _plain_why(why: Why) -> dict[str, Any]:
         "passed_over": [
             {"model": str(each.model), "reason": each.reason, "until": each.until} for each in why.passed_over
         ],
+        "reasons": [
+            {"model": str(model), "kind": failure.kind, "http_status": failure.http_status}
+            for model, failure in why.reasons
+        ],
     }
 
 
@@ -185,8 +189,12 @@ def _why_makes_sense(why: object) -> bool:
             "rule": str(),
             "taken": str() | None,
             "passed_over": list(passed_over),
+            **more,
         }:
-            return all(map(_passed_over_makes_sense, passed_over))
+            reasons = more.get("reasons", [])
+            return all(map(_passed_over_makes_sense, passed_over)) and (
+                isinstance(reasons, list) and all(map(_reason_makes_sense, reasons))
+            )
     return False
 
 
@@ -194,6 +202,13 @@ def _passed_over_makes_sense(passed: object) -> bool:
     match passed:
         case {"model": str(), "reason": str(), "until": until}:
             return until is None or _is_time(until)
+    return False
+
+
+def _reason_makes_sense(reason: object) -> bool:
+    match reason:
+        case {"model": str(), "kind": str(), "http_status": int() | None}:
+            return True
     return False
 
 

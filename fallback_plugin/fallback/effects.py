@@ -15,7 +15,7 @@ from fallback_plugin.wire import prompt, toast
 
 PROBED: Final = "somebody else probes it"
 
-TimerName: TypeAlias = Literal["first_token", "stall", "settle"]
+TimerName: TypeAlias = Literal["first_token", "stall", "settle", "reopen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,7 @@ class Why:
         failure: what was made of it.
         taken: the model that is asked next, None if none is left.
         passed_over: the candidates before that one, and why each was not taken.
+        reasons: all failures of the turn, where no model was left for it.
     """
 
     turn: str
@@ -175,6 +176,7 @@ class Why:
     failure: Failure
     taken: ModelRef | None = None
     passed_over: tuple[PassedOver, ...] = ()
+    reasons: tuple[tuple[ModelRef, Failure], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

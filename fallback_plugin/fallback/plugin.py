@@ -298,6 +298,7 @@ class FallbackPlugin:
         self._start(self.engine.handle(event, self._clock()), event.session_id, host)
 
     def _finished(self, effect: Effect, outcome: Outcome, host: HostClient) -> None:
+        self._read_health()
         self._start(self.engine.finished(effect, outcome, self._clock()), effect.session_id, host)
 
     def _read_health(self) -> None:
@@ -327,6 +328,8 @@ class FallbackPlugin:
 
     def _write_down(self, record: Record) -> None:
         log.info("%s: %s (%s)", record.session_id, record.decision, record.reason)
+        for model, failure in record.why.reasons if record.why else ():
+            log.warning("%s: %s: %s", record.session_id, model, toasts.describe(failure))
         if self._decisions:
             self._decisions.write(record, self._clock())
         if self._on_decision:

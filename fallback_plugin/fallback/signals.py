@@ -110,6 +110,8 @@ class Signals:
             return self._switching.settled(session, context)
         if turn is None or turn.attempt.number != fired.attempt:
             return []
+        if fired.name == "reopen":
+            return self._switching.come_back(session, turn, context)
         attempt = turn.attempt
         if fired.name == "first_token":
             return self._silence(session, turn, attempt, context) if attempt.silent else []
@@ -159,6 +161,8 @@ class Signals:
             return []
         turn.running = True
         attempt = turn.attempt
+        if attempt.retrying and event.status == "busy":
+            attempt.asked_at = context.now
         attempt.retrying = event.status == "retry" and attempt.begun
         if event.status == "busy":
             waiting = attempt.silent and attempt.begun and not attempt.failed and session.switch is None
@@ -166,7 +170,7 @@ class Signals:
         if not attempt.begun:
             return []
         if attempt.failed:
-            return stop_timers(session)
+            return [*stop_timers(session), *self._switching.come_back(session, turn, context)]
         failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
         wait_s = (event.next_at or context.now) - context.now
         if wait_s > host_backoff_s(event.attempt):  # a shorter one is the host's own

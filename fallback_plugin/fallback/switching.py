@@ -31,6 +31,7 @@ from fallback_plugin.fallback.effects import (
     Why,
 )
 from fallback_plugin.fallback.guards import RetryInFlight
+from fallback_plugin.fallback.reopening import reopened, wait_for_reopening
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Attempt, RunState, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
@@ -95,12 +96,17 @@ class Switching:
     def _claim_failure(self, session: Session, switch: Switch, state: FallbackState) -> list[Effect]:
         attempt = switch.failed_attempt
         key = f"{session.id}/{switch.turn.message_id}/{attempt.model}"
+        if again := len(switch.turn.came_back):
+            key += f"/{again}"
         return [Claim(session.id, attempt.number, key, state.health.shared.half_open(switch.plan.model))]
 
     def _plan_anew(
         self, session: Session, switch: Switch, state: FallbackState, context: Context
     ) -> list[Effect]:
         """Choose another model: the one that was chosen is being probed by somebody else."""
+        if switch.back:
+            self.release(session)
+            return self.come_back(session, switch.turn, context)
         plan = self.plan(session, switch.turn, state, switch.failure, context)
         if isinstance(plan, Refusal) or plan.model == switch.plan.model:
             self.release(session)
@@ -122,8 +128,23 @@ class Switching:
         if failure.kind == "overflow":
             return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
         closed = context.close(session, attempt.model, failure)
-        why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over)
-        return [*closed, *self._exhausted(session, turn, refusal, why, context)]
+        reasons = tuple(turn.reasons.items())
+        why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over, reasons)
+        exhausted = self._exhausted(session, turn, refusal, why, context)
+        waiting = wait_for_reopening(session, turn, session.state, context) if session.state else []
+        return [*closed, *exhausted, *waiting]
+
+    def come_back(self, session: Session, turn: Turn, context: Context) -> list[Effect]:
+        """Take an exhausted turn to a model that has opened while the host waits, or look again later."""
+        attempt, state = turn.attempt, session.state
+        waits = attempt.failed and attempt.retrying and turn.exhaustion_said
+        if state is None or session.switch is not None or turn.cancelled or not waits:
+            return []
+        plan = reopened(session, turn, state, context)
+        if plan is None:
+            return wait_for_reopening(session, turn, state, context)
+        switch = Switch(turn, plan, turn.reasons[attempt.model], attempt, "waiting", back=True)
+        return self._claim(session, turn, switch, state)
 
     def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
         """Take the outcome of one step and return the next."""
@@ -171,8 +192,12 @@ class Switching:
             self.release(session)
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         sign = SIGNS[switch.run]
-        record = Record.of_step(session.id, switch.turn.message_id, sign, switch.failure, switch.plan)
-        closed = [] if switch.plan.retries else context.close(session, switch.plan.failed, switch.failure)
+        how = f", and {switch.plan.model} is open again" if switch.back else ""
+        record = Record.of_step(
+            session.id, switch.turn.message_id, sign, switch.failure, switch.plan, how=how
+        )
+        closes = not (switch.plan.retries or switch.back)
+        closed = context.close(session, switch.plan.failed, switch.failure) if closes else []
         if switch.run == "finished":
             switch.phase = "settling"
             return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
@@ -194,6 +219,9 @@ class Switching:
         if reason := switch.over(session.turn):
             self.release(session)
             return [Record(session.id, "no prompt", reason)]
+        if closed := self._closed_meanwhile(session, switch, context):
+            self.release(session)
+            return self.refused(session, switch.turn, switch.failure, closed, context)
         if session.queued is not None:
             switch.turn, switch.run = session.begin_turn(session.queued), "over"
         turn, attempt = switch.turn, switch.failed_attempt
@@ -245,6 +273,20 @@ class Switching:
             return self._next_tier(session, switch, context)
         return self._send_again(session, switch, context)
 
+    def _closed_meanwhile(self, session: Session, switch: Switch, context: Context) -> Refusal | None:
+        """Choose another model if the plan's was closed since; return the refusal if none is left."""
+        state, plan = session.state, switch.plan
+        begun = switch.replay is not None or plan.retries
+        if state is None or begun or not state.cooling(plan.model, context.now):
+            return None
+        planned = self.plan(session, switch.turn, state, switch.failure, context)
+        if isinstance(planned, Refusal):
+            return planned
+        if not state.health.may_ask(planned.model):
+            return Refusal("exhausted")
+        switch.plan = planned
+        return None
+
     def _made_room(
         self, session: Session, switch: Switch, outcome: Outcome, context: Context
     ) -> list[Effect]:
@@ -267,6 +309,8 @@ class Switching:
     def _dispatch(self, session: Session, switch: Switch, body: PromptBody, context: Context) -> list[Effect]:
         attempt = switch.attempt = session.new_attempt(switch.plan.model, dispatched=True)
         switch.turn.attempts.append(attempt)
+        if switch.back:
+            switch.turn.came_back |= {attempt.model}
         if session.state:
             session.state.pending = attempt.model
         switch.phase = "dispatching"

@@ -178,6 +178,13 @@ class Stage:
         self.accepted()
         self.began(message, model)
 
+    def fail_over_silently(self, message: str, model: ModelRef) -> None:
+        """Carry a switch that has just begun to the model's first step, which holds nothing yet."""
+        self.aborted()
+        self.accepted()
+        self.user("msg_1", model)
+        self.answer(message, model)
+
     def choose(self, model: ModelRef | None = PRIMARY, message: str | None = None) -> ModelRef | None:
         request = PromptRequest(session_id=self.session, message_id=message, agent="build", model=model)
         self.look()

@@ -65,6 +65,7 @@ def test_a_decision_is_read_as_it_was_written(log: DecisionLog) -> None:
                 "rule": "code:x",
                 "taken": "third/b",
                 "passed_over": [{"model": "spare/a", "reason": "cooling", "until": 1_060.0}],
+                "reasons": [],
             },
         }
     ]
