@@ -117,7 +117,6 @@ class FallbackPlugin:
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._decisions: DecisionLog | None = None
-        self._recalled: Path | None = None
         self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
 
@@ -137,6 +136,7 @@ class FallbackPlugin:
             self._health_settings = settings.health
             file = settings.health.file or default_file(os.environ)
             self._decisions = DecisionLog(beside(file), on_trouble=log.warning)
+            host.start_soon(self._recall_moved, self._decisions.file)
         has_other_models = settings.providers != self.engine.settings.providers
         self.engine.settings = settings
         if has_other_models:
@@ -257,13 +257,9 @@ class FallbackPlugin:
         """Learn what the host offers and what is closed, beside the start and before anything has failed."""
         await self._read_catalog(host)
         self._read_health()
-        await self._recall_moved()
 
-    async def _recall_moved(self) -> None:
+    async def _recall_moved(self, file: Path) -> None:
         """Learn which sessions an earlier process has moved from their primary."""
-        if self._decisions is None or self._recalled == self._decisions.file:
-            return
-        self._recalled = file = self._decisions.file
         try:
             self.engine.remember_moved(await anyio.to_thread.run_sync(_moved_in, file))
         except OSError as error:
