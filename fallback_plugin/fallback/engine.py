@@ -31,12 +31,12 @@ from fallback_plugin.fallback.follow import (
     follow_user_message,
 )
 from fallback_plugin.fallback.inline import HIDDEN, Inline
-from fallback_plugin.fallback.redirect import Moved, choose_model
+from fallback_plugin.fallback.redirect import as_it_was, choose_model
 from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.signals import Signals
-from fallback_plugin.fallback.state import FallbackState
+from fallback_plugin.fallback.state import FallbackState, Moved
 from fallback_plugin.fallback.switching import Switching
 from fallback_plugin.hookspecs import ModelAttempt, NextModel, PromptRequest
 from fallback_plugin.host_client import HostKind
@@ -67,7 +67,7 @@ class Engine:
         self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
         self._sessions: dict[str, Session] = {}
-        self._moved: dict[str, Moved] = {}
+        self._moved: dict[str, Mapping[str | None, Moved]] = {}
 
     def session(self, session_id: str) -> Session | None:
         """Return what is known of a session."""
@@ -130,7 +130,7 @@ class Engine:
         if state is None:
             wanted = request.model or request.resolved
             health = SessionHealth(self.health, session.id)
-            state = self._as_it_was(session, wanted, health, context)
+            state = as_it_was(self._moved.pop(session.id, {}), request, health, context.chain)
             if state is None and wanted is not None and not self._may_ask(wanted, health, now):
                 state = FallbackState.on(wanted, health)
             if state is None:
@@ -172,7 +172,7 @@ class Engine:
                 self._remember_moved(session)
                 del self._sessions[session.id]
 
-    def remember_moved(self, moved: Mapping[str, Moved]) -> None:
+    def remember_moved(self, moved: Mapping[str, Mapping[str | None, Moved]]) -> None:
         """Take in which sessions were moved from their primary, as far as an earlier process has told."""
         for session_id, each in list(moved.items())[-MOVED_REMEMBERED:]:
             self._moved.setdefault(session_id, each)
@@ -183,19 +183,12 @@ class Engine:
 
     def _remember_moved(self, session: Session) -> None:
         state = session.state
-        if state is None or not state.stand_ins:
+        if state is None or not state.moved:
             return
         self._moved.pop(session.id, None)
-        self._moved[session.id] = Moved(state.original, state.stand_ins)
+        self._moved[session.id] = state.moved
         while len(self._moved) > MOVED_REMEMBERED:
             del self._moved[next(iter(self._moved))]
-
-    def _as_it_was(
-        self, session: Session, wanted: ModelRef | None, health: SessionHealth, context: Context
-    ) -> FallbackState | None:
-        """Return the state of a session that was moved and forgotten, None if it has none."""
-        moved = self._moved.pop(session.id, None)
-        return moved.state_for(wanted, health, context.chain) if moved and wanted else None
 
     def _session_event(self, session: Session, event: Event, now: float) -> list[Effect]:
         context = self._context(session, now)

@@ -7,7 +7,7 @@ session that wait for each other are chained by the engine, one outcome at a tim
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -57,7 +57,8 @@ from fallback_plugin.fallback.effects import (
     Toast,
 )
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.fallback.redirect import Moved, moved_sessions
+from fallback_plugin.fallback.redirect import moved_sessions
+from fallback_plugin.fallback.state import Moved
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
@@ -84,7 +85,7 @@ LEASE_S: Final = 120.0
 log = logging.getLogger(__name__)
 
 
-def _moved_in(file: Path) -> dict[str, Moved]:
+def _moved_in(file: Path) -> dict[str, Mapping[str | None, Moved]]:
     return moved_sessions(read_decisions(file))
 
 

@@ -4,44 +4,27 @@ A prompt for a closed primary is sent to the fallback in use, or to the first op
 the primary is open the session goes back to it.
 
 A host may take its selection from the message it has stored, as OpenCode's terminal UI does when it opens a
-session. The stand-in it asks for then is our own redirect coming back and no choice of the user's, so it
-counts as a request for the primary. Once the host has asked for anything else, its selection is the user's
-again.
+session, for the agent of that message. The stand-in it asks for then is our own redirect coming back and no
+choice of the user's, so it counts as a request for the primary. Once the host has asked for anything else for
+that agent, its selection is the user's again.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast, get_args
 
 from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context
 from fallback_plugin.fallback.effects import BACK, CHOSEN, REDIRECT, Effect, Record, Why
 from fallback_plugin.fallback.session import Redirect, Session
 from fallback_plugin.fallback.shared_health import ALL_OPEN, SessionHealth
-from fallback_plugin.fallback.state import FallbackState, PassedOver, Plan
+from fallback_plugin.fallback.state import FallbackState, Moved, PassedOver, Plan
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind
 
 _KINDS: Final = frozenset(get_args(FailureKind))
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A session that was moved from its primary to stand-ins, and has not come back."""
-
-    original: ModelRef
-    stand_ins: frozenset[ModelRef]
-
-    def state_for(
-        self, wanted: ModelRef, health: SessionHealth, chain: tuple[ModelRef, ...]
-    ) -> FallbackState | None:
-        """Return the session's state as it was, None if the model it wants now is no stand-in."""
-        if not is_one_of(wanted, self.stand_ins):
-            return None
-        index = chain.index(wanted) if wanted in chain else -1
-        return FallbackState(self.original, wanted, index, health=health, stand_ins=self.stand_ins)
 
 
 def choose_model(
@@ -53,10 +36,16 @@ def choose_model(
     did not go along.
     """
     requested, before = request.model, state.snapshot()
+    moved = state.moved_of(request.agent)
     if requested == state.original:
-        state.stand_ins = frozenset()
-    if requested is not None and requested != state.original and not is_one_of(requested, state.stand_ins):
+        state.settle_selection(request.agent)
+    elif requested is not None and (moved is None or requested not in moved):
+        state.settle_selection(request.agent)
         return None, _adopt(session, state, requested, context)
+    elif requested is not None and moved is not None and moved.original != state.original:
+        # Another agent had its turn meanwhile.
+        state.original, state.current = moved.original, requested
+        state.index = _place(requested, context.chain)
     recovered = not context.settings.fallback.sticky and state.recover(context.now)
     effects = _said_back(session, state, request, context) if recovered else []
     if state.cooling(state.current, context.now):
@@ -68,7 +57,7 @@ def choose_model(
         if not isinstance(planned, Plan):
             state.restore(before)
             return None, []
-        state.stand_ins |= {planned.model}
+        state.move(request.agent, planned.model)
         effects = _said_redirected(session, left, planned, request, context)
     session.redirect = Redirect(state.current, before)
     return None if state.current == requested else state.current, effects
@@ -81,17 +70,22 @@ def undo_unless_taken(session: Session, model: ModelRef) -> None:
         session.state.restore(redirect.before)
 
 
-def is_one_of(model: ModelRef, stand_ins: frozenset[ModelRef]) -> bool:
-    """Tell whether a model is a stand-in; hosts may leave the variant out."""
-    bare = model.variant is None
-    return any(
-        model == each or (bare and (model.provider, model.model) == (each.provider, each.model))
-        for each in stand_ins
-    )
+def as_it_was(
+    moved: Mapping[str | None, Moved], request: PromptRequest, health: SessionHealth, chain: Chain
+) -> FallbackState | None:
+    """Return the state of a session that was moved and forgotten, None if it does not ask for a stand-in."""
+    wanted = request.model or request.resolved
+    of = moved.get(request.agent) or moved.get(None)
+    if wanted is None or of is None or wanted not in of:
+        return None
+    return FallbackState(of.original, wanted, _place(wanted, chain), health=health, moved=moved)
 
 
-def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Moved]:
-    """Return which sessions were moved and have not come back, as far as stored decisions tell."""
+def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str | None, Moved]]:
+    """Return which sessions were moved and have not come back, as far as stored decisions tell.
+
+    Those name no agent.
+    """
     moved: dict[str, Moved] = {}
     for decision in decisions:
         session, name, why = decision["session"], decision["decision"], decision.get("why") or {}
@@ -105,7 +99,11 @@ def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Moved]:
             known = moved.pop(session, Moved(failed, frozenset()))
             if taken != known.original:
                 moved[session] = Moved(known.original, known.stand_ins | {taken})
-    return moved
+    return {session: {None: each} for session, each in moved.items()}
+
+
+def _place(model: ModelRef, chain: Chain) -> int:
+    return chain.index(model) if model in chain else -1
 
 
 def _adopt(
@@ -117,7 +115,6 @@ def _adopt(
     state.index = -1
     state.attempts = 0
     state.pending = None
-    state.stand_ins = frozenset()
     said = context.toast(session, toasts.chosen(chosen_by_user, left)) if stood_in else []
     return [*said, Record(session.id, CHOSEN, str(chosen_by_user))]
 

@@ -8,8 +8,8 @@ Pure: the clock comes in as ``now``, seconds since the epoch. A change is made i
 one made before a newer change is refused.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from fallback_plugin.fallback.shared_health import ALL_OPEN, SessionHealth
@@ -71,6 +71,22 @@ class Snapshot:
     pending: ModelRef | None
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A primary, and the stand-ins that messages name in its place."""
+
+    original: ModelRef
+    stand_ins: frozenset[ModelRef]
+
+    def __contains__(self, model: ModelRef) -> bool:
+        """Tell whether a model is a stand-in; hosts may leave the variant out."""
+        bare = model.variant is None
+        return any(
+            model == each or (bare and (model.provider, model.model) == (each.provider, each.model))
+            for each in self.stand_ins
+        )
+
+
 @dataclass(slots=True)
 class FallbackState:
     """Models of one session.
@@ -80,8 +96,8 @@ class FallbackState:
         current: what the session runs on.
         index: place of ``current`` on the chain, -1 for the primary.
         health: which models are closed, for all sessions; never changed here.
-        stand_ins: models that messages of the session name because we put them there, so that the host may
-            ask for them by itself.
+        moved: by agent, the models that its messages name because we put them there, so that the host may
+            ask for them by itself; under None what is known of every agent.
         attempts: advances since the turn began.
         pending: a model that was chosen and whose dispatch is not confirmed.
     """
@@ -92,7 +108,7 @@ class FallbackState:
     attempts: int = 0
     pending: ModelRef | None = None
     health: SessionHealth = ALL_OPEN
-    stand_ins: frozenset[ModelRef] = frozenset()
+    moved: Mapping[str | None, Moved] = field(default_factory=dict)
 
     @classmethod
     def on(cls, model: ModelRef, health: SessionHealth = ALL_OPEN) -> "FallbackState":
@@ -169,6 +185,21 @@ class FallbackState:
             self.index = max(self.index, chain.index(model))
         self.current = model
         self.attempts = max(self.attempts, advances)
+
+    def moved_of(self, agent: str | None) -> Moved | None:
+        """Return what an agent's messages name in the place of a primary, None if nothing."""
+        return self.moved.get(agent) or self.moved.get(None)
+
+    def move(self, agent: str | None, model: ModelRef) -> None:
+        """Take in that an agent's message names a stand-in."""
+        known = self.moved_of(agent)
+        others = known.stand_ins if known and known.original == self.original else frozenset()
+        if model != self.original:
+            self.moved = {**self.moved, agent: Moved(self.original, others | {model})}
+
+    def settle_selection(self, agent: str | None) -> None:
+        """Take in that what the host asks for on behalf of an agent is the user's selection."""
+        self.moved = {each: moved for each, moved in self.moved.items() if each not in {agent, None}}
 
     def begin_turn(self) -> None:
         """Give a new turn of the user's all its advances."""

@@ -335,7 +335,7 @@ class Switching:
         if reason is None and not state.commit(switch.plan):
             reason = "the session runs on another model already"
         dropped = switch.replay.dropped if switch.replay else frozenset()
-        state.stand_ins |= {attempt.model} - {state.original}
+        state.move(switch.turn.agent, attempt.model)
         self.release(session)
         if reason is not None:
             return [] if refused else self._unwanted(session, switch, attempt, reason, context)

@@ -185,8 +185,10 @@ class Stage:
         self.user("msg_1", model)
         self.answer(message, model)
 
-    def choose(self, model: ModelRef | None = PRIMARY, message: str | None = None) -> ModelRef | None:
-        request = PromptRequest(session_id=self.session, message_id=message, agent="build", model=model)
+    def choose(
+        self, model: ModelRef | None = PRIMARY, message: str | None = None, agent: str = "build"
+    ) -> ModelRef | None:
+        request = PromptRequest(session_id=self.session, message_id=message, agent=agent, model=model)
         self.look()
         chosen, new = self.engine.choose_model(request, self.now)
         self.effects += new

@@ -8,7 +8,8 @@ import pytest
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.decisions import _plain
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.fallback.redirect import Moved, moved_sessions
+from fallback_plugin.fallback.redirect import moved_sessions
+from fallback_plugin.fallback.state import Moved
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import PRIMARY, A, B, Stage, settings
 
@@ -270,10 +271,19 @@ class TestP4:
             {"session": "ses_1", "decision": "switch", "why": {"failed": failed, "taken": taken}}
             for failed, taken in steps
         ]
-        assert moved_sessions(decisions) == {"ses_1": Moved(PRIMARY, frozenset({A, B}))}
+        assert moved_sessions(decisions) == {"ses_1": {None: Moved(PRIMARY, frozenset({A, B}))}}
         to_primary = {"failed": "third/b", "taken": "fake/primary"}
         decisions.append({"session": "ses_1", "decision": "switch", "why": to_primary})
         assert moved_sessions(decisions) == {}
+
+    @pytest.mark.parametrize("of_plan", [PRIMARY, ModelRef("fake", "planner")])
+    def test_P4_a_turn_of_another_agent_makes_it_no_choice(self, of_plan: ModelRef) -> None:
+        stage = begun_while_closed()
+        assert stage.choose(of_plan, agent="plan") == (A if of_plan == PRIMARY else None)
+        assert stage.choose(A) is None
+        stage.now += 60
+        assert stage.choose(A) == PRIMARY
+        assert stage.choose(of_plan, agent="plan") is None
 
     @pytest.mark.parametrize("sticky", [True, False])
     def test_P4_sticky_sessions_stay(self, *, sticky: bool) -> None:

@@ -260,6 +260,9 @@ class ReopeningMachine(FallbackMachine):
                 for copy in self.calling:
                     self.host.execute(copy.calls.pop(0), "rate_limit", copy.number)
 
+    def pipe_breaks(self) -> None:
+        """Keep the copy: a new one would not know that the turn is exhausted."""
+
     @rule()
     def everything_is_cleared(self) -> None:
         self.health.clear([key for key, _ in self.health.view(self.now).entries()])

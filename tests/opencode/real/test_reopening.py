@@ -44,7 +44,7 @@ fallback_models = ["{ref("spare")}"]
 """,
     )
     provider.script("spare", stream("Answer of the ", "spare."))
-    server.warm_up("of-spare")
+    server.warm_up("of-one")
     return server
 
 
