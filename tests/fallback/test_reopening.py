@@ -9,10 +9,11 @@ from hypothesis.stateful import precondition, rule
 
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.decisions import _plain, last_answers
-from fallback_plugin.fallback.effects import TimerFired
+from fallback_plugin.fallback.effects import Fetched, TimerFired
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.policy import RETRIES
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.wire.message import read_history
 from tests.fallback import test_invariants
 from tests.fallback.simulated_host import SESSION
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
@@ -34,6 +35,23 @@ def exhausted(wait_s: float = 30, chain: tuple[str, ...] = ("spare/a", "third/b"
     return stage
 
 
+HISTORY = [
+    {
+        "info": {
+            "id": "msg_1",
+            "sessionID": "ses_1",
+            "role": "user",
+            "agent": "build",
+            "time": {"created": 1},
+            "model": {"providerID": "third", "modelID": "b"},
+        },
+        "parts": [
+            {"id": "prt_0", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "text": "Please"}
+        ],
+    }
+]
+
+
 def look_again(stage: Stage) -> None:
     """Let the timer of the next look run out."""
     timer = stage.last(effects.StartTimer)
@@ -53,6 +71,17 @@ def test_P10_the_turn_goes_to_the_model_that_opens_first() -> None:
     assert stage.toasts[-1].message == "Now on fake/primary."
     assert stage.state.state is not None
     assert (stage.state.state.current, stage.state.state.index) == (PRIMARY, -1)
+
+
+def test_P10_a_live_screen_gets_its_prompt_anew() -> None:
+    stage = exhausted()
+    stage.engine.host_kind = "tui"
+    look_again(stage)
+    stage.aborted()
+    stage.finish(stage.last(effects.FetchMessages), Fetched(messages=tuple(read_history(HISTORY))))
+    stage.finish(stage.last(effects.Revert))
+    prompt = stage.prompts[-1]
+    assert (prompt.model, prompt.message_id, len(prompt.parts)) == (PRIMARY, None, 1)
 
 
 def test_P10_with_more_open_the_first_of_the_chain_is_taken() -> None:

@@ -99,4 +99,4 @@ def test_P5_what_is_cleared_is_asked_again_by_the_session_in_which_it_failed(
         ["spare"],
         ["cleared"],
     )
-    assert "Model recovered" in [toast["title"] for toast in third.toasts()]
+    assert server.events.wait_for_toast("info", since=third.began)["title"] == "Model recovered"

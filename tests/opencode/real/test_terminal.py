@@ -195,3 +195,21 @@ def test_P4_explain_names_the_redirect_and_the_way_back(redirected: Redirected) 
     assert "p/closed → q/fallback" in redirected.explained
     assert "it was closed when the prompt came" in redirected.explained
     assert "back (p/closed may be asked again)" in redirected.explained
+
+
+def test_P10_a_turn_whose_models_are_all_limited_goes_to_the_one_that_opens(
+    tmp_path: Path, opencode_binary: Path, tmux: Path, provider: ScriptedProvider
+) -> None:
+    provider.script("opens", status(429, headers={"retry-after": "4"}), stream("Answer after the wait."))
+    provider.script("stays-shut", status(429, headers={"retry-after": "60"}))
+    with opened(
+        tmp_path, opencode_binary, tmux, provider, primary="opens", fallback="stays-shut"
+    ) as terminal:
+        terminal.prompt(PROMPT)
+        said = terminal.wait_for("First to open")
+        answered = terminal.wait_for("Answer after the wait.", timeout_s=30)
+        session = provider.requests("opens")[0].session
+
+    assert "All fallbacks exhausted" in said
+    assert answered.count(PROMPT) == 1, answered
+    assert asked(provider, session) == ["opens", "stays-shut", "opens"]
