@@ -40,6 +40,7 @@ from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, Writ
 from fallback_plugin.agent.turns.tools.leftover_commands import end_leftovers, host_name
 from fallback_plugin.errors import AgentError, StoreError
 from fallback_plugin.fallback.attempt_failure import attempt_failure
+from fallback_plugin.fallback.chain import chain_for
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.health.closure import Closure
 from fallback_plugin.model_ref import ModelRef
@@ -120,6 +121,7 @@ class AgentHost:
             giving_up=self.giving_up,
             read_failure=self._read_failure,
             resting=self._resting,
+            chain=self._chain,
             clock=clock,
             new_id=new_id,
         )
@@ -281,6 +283,9 @@ class AgentHost:
 
     def _resting(self, model: ModelRef) -> Closure | None:
         return self.health.closure(self.settings, model, self._clock())
+
+    def _chain(self, agent: str) -> Sequence[ModelRef]:
+        return chain_for(self.settings, agent)
 
     async def _publish(self, kind: str, properties: Json) -> None:
         session_id = str(properties["sessionID"])

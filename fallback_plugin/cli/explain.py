@@ -82,8 +82,8 @@ def _headline(first: Mapping[str, Any], why: Mapping[str, Any]) -> str:
 
 
 def _cause(why: Mapping[str, Any]) -> str:
-    status = f" (status {why['http_status']})" if why["http_status"] else ""
     wait = f", told to wait {why['retry_after_s']:g} s" if why["retry_after_s"] else ""
+    status = f" (status {why['http_status']})" if why["http_status"] else ""
     return f"{why['kind']}{status}{wait}"
 
 

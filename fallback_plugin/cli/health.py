@@ -49,12 +49,16 @@ def health(context: click.Context, *, as_json: bool, config_file: Path | None) -
 def clear(context: click.Context, model: str | None, *, everything: bool) -> None:
     """Forget what closes MODEL, a provider/model[:variant], or what is closed of a provider.
 
-    It may be asked again at once.
+    It may be asked again at once, also by sessions in which it failed. Without MODEL and --all nothing is
+    forgotten: what could be is listed.
     """
-    if everything == (model is not None):
-        raise click.UsageError("name a model or a provider, or everything with --all")
+    if everything and model is not None:
+        raise click.UsageError("name a model or a provider, or everything with --all, not both")
     with _opened(context.obj) as store:
         known = [key for key, _ in store.view(time.time()).entries()]
+        if model is None and not everything:
+            click.echo("\n".join(_commands(known)))
+            return
         closing = known if model is None else _closing(model, known)
         store.clear(closing)
         for key in closing:
@@ -94,6 +98,20 @@ def _closing(model: str, known: Sequence["Key"]) -> list["Key"]:
     return [key for key in known if key in keys_of(named)]
 
 
+def _commands(known: Sequence["Key"]) -> list[str]:
+    """Return the commands that clear what is closed."""
+    if not known:
+        return ["nothing to clear: nothing is closed"]
+    of = (_shown(key) if key.scope == "model" else _printable(key.provider) for key in known)
+    named = dict.fromkeys(of)
+    write = "fallback-plugin health clear"
+    return [
+        "nothing is cleared yet; write one of",
+        *(f"  {write} {each}" for each in named),
+        f"  {write} --all",
+    ]
+
+
 def _shown(key: "Key") -> str:
     """Return what a key closes, in words and without signs that a terminal would obey."""
     match key.scope:
@@ -103,6 +121,10 @@ def _shown(key: "Key") -> str:
             text = f"{key.provider}/{key.name}{'*' if key.name.endswith('/') else ':*'} (upstream)"
         case _:
             text = f"{key.provider}/* ({key.scope})"
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 

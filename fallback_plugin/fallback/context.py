@@ -12,6 +12,7 @@ from fallback_plugin.fallback.reset_time import capped
 from fallback_plugin.fallback.session import Attempt, Session, Turn
 from fallback_plugin.fallback.shared_health import SessionHealth
 from fallback_plugin.fallback.state import Unfit
+from fallback_plugin.health.closure import MAX_WAIT_S
 from fallback_plugin.health.scope import closing_key, keys_of
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
 from fallback_plugin.host_client import HostKind
@@ -22,6 +23,9 @@ from fallback_plugin.wire.toast import Toast as ToastBody
 
 SETTLE_S: Final = 1.0
 """How long a finished turn is given to publish its user message once more; OpenCode does so within 0.1 s."""
+
+SHORTEST_WAIT_S: Final = 1.0
+"""A provider that asks for less is left alone for this long."""
 
 SHARED_KINDS: Final = frozenset[FailureKind](
     {
@@ -80,22 +84,30 @@ class Context:
     def unfit(self, session: Session, turn: Turn | None = None, failure: Failure | None = None) -> Unfit:
         """Return the test that tells why a candidate cannot take a turn.
 
-        A failure may have closed more than the model of the turn's attempt; a context too long for it may
-        fit a model with a larger window.
+        What failed in the turn is not asked again in it, and neither is what its failures close, whatever
+        health says. A context too long for one model may fit another with a larger window.
         """
-        unpaid = not_allowed(self.settings, self.agent)
-        failed = turn.attempt.model if turn and failure else None
-        shut = closing_key(failed, failure.scope) if failed and failure else None
-        window = self.catalog.facts(failed).context_tokens if failed else None
-        grown = failure is not None and failure.kind == "overflow"
-        need = Need(turn is not None and turn.images, session.tokens, (window or 0) if grown else None)
+        failures = dict(turn.reasons) if turn else {}
+        if turn and failure:
+            failures[turn.attempt.model] = failure
+        shut = {closing_key(model, of.scope) for model, of in failures.items()}
+        misfit = self.misfit(session, turn, failure)
 
         def reason(model: ModelRef) -> str | None:
-            closed = shut is not None and shut in keys_of(model)
-            misfits = misfit(model, need, self.catalog, unpaid)
-            return misfits or ("closed with the model that failed" if closed else None)
+            if model in failures:
+                return "failed in this turn"
+            closed = not shut.isdisjoint(keys_of(model))
+            return misfit(model) or ("closed with the model that failed" if closed else None)
 
         return reason
+
+    def misfit(self, session: Session, turn: Turn | None = None, failure: Failure | None = None) -> Unfit:
+        """Return the test that tells why a model could never take a turn, whatever has failed."""
+        unpaid = not_allowed(self.settings, self.agent)
+        grown = turn is not None and failure is not None and failure.kind == "overflow"
+        window = self.catalog.facts(turn.attempt.model).context_tokens if turn and grown else None
+        need = Need(turn is not None and turn.images, session.tokens, (window or 0) if grown else None)
+        return lambda model: misfit(model, need, self.catalog, unpaid)
 
     def unfit_now(self, session: Session, health: SessionHealth) -> Unfit:
         """Return the same test for a prompt that is on its way: a half-open model is taken at once."""
@@ -113,16 +125,19 @@ class Context:
         own = self._own(model).cooldown
         return self.settings.fallback.cooldown if own is None else own
 
-    def usable_at(self, model: ModelRef, retry_after_s: float | None) -> float:
-        """Return when a model that fails now may be asked again."""
-        return self.now + max(self.cooldown_s(model), capped(retry_after_s or 0.0))
+    def close(self, session: Session, model: ModelRef, failure: Failure) -> list[CloseModel]:
+        """Return the closure that follows a failure; none if its kind says nothing of later requests.
 
-    def close(self, session: Session, model: ModelRef, until: float, failure: Failure) -> list[Effect]:
-        """Return the news for other sessions and processes that a model cools, if it is any to them."""
-        if failure.kind not in SHARED_KINDS or until <= self.now:
+        The provider's word goes before the cooldown. Each further failure in a row doubles the wait: without
+        end where the provider is silent, up to the cooldown where it was its own word that did not hold.
+        """
+        cooldown_s, told_s = self.cooldown_s(model), failure.retry_after_s
+        wait_s = cooldown_s if told_s is None else max(SHORTEST_WAIT_S, capped(told_s))
+        if failure.kind not in SHARED_KINDS or wait_s <= 0:
             return []
-        base_s = self.cooldown_s(model)
-        return [CloseModel(session.id, model, failure.scope, until, failure.kind, base_s)]
+        grows_to_s = MAX_WAIT_S if told_s is None else max(wait_s, cooldown_s)
+        until = self.now + wait_s
+        return [CloseModel(session.id, model, failure.scope, until, failure.kind, wait_s, grows_to_s)]
 
     def first_token_timer(self, session: Session, attempt: Attempt) -> list[Effect]:
         """Return the timer that gives a model its time to begin; none if it is switched off."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from fallback_plugin.fallback.effects import NOT_INLINE, Record, Why
+from fallback_plugin.fallback.effects import NOT_INLINE, REDIRECT, Record, Why
 
 MAX_BYTES: Final = 1_000_000
 MAX_LINE: Final = 4_000
 LATEST_S: Final = 1e11
 """Times past this, in seconds since the epoch, are none."""
 
-BEGINNINGS: Final = frozenset({"switch", "retry", "exhausted"})
+BEGINNINGS: Final = frozenset({"switch", "retry", "exhausted", REDIRECT})
 """Decisions that answer a failure; what follows one in its session is how that ended."""
 
 

@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.state import PassedOver, Plan
+from fallback_plugin.health.closure import MAX_WAIT_S
 from fallback_plugin.health.scope import Key, Scope
 from fallback_plugin.host_client import Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
@@ -14,7 +15,7 @@ from fallback_plugin.wire import prompt, toast
 
 PROBED: Final = "somebody else probes it"
 
-TimerName: TypeAlias = Literal["first_token", "stall", "settle"]
+TimerName: TypeAlias = Literal["first_token", "stall", "settle", "reopen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class DeleteMessage:
 class CloseModel:
     """Let everybody who shares our health know that a model cools until ``until``, and what with it.
 
-    ``base_s`` is what is doubled with each failure in a row.
+    ``base_s`` is what is doubled with each failure in a row, up to ``grows_to_s``.
     """
 
     session_id: str
@@ -106,6 +107,7 @@ class CloseModel:
     until: float
     reason: FailureKind
     base_s: float
+    grows_to_s: float = MAX_WAIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,15 @@ class Record:
 
 NOT_INLINE: Final = "not inline"
 """The decision that comes before a replay which could have been spared."""
+
+REDIRECT: Final = "redirect"
+"""The decision to keep a prompt from a closed model."""
+
+BACK: Final = "back"
+"""The decision to send a prompt to the primary again."""
+
+CHOSEN: Final = "chosen by the user"
+"""The decision to take the model a prompt asks for as the session's primary."""
 
 Effect: TypeAlias = (
     Claim

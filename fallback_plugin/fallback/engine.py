@@ -4,7 +4,7 @@
 prompt before it runs. Times are seconds since the epoch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fallback_plugin import events
@@ -32,12 +32,12 @@ from fallback_plugin.fallback.follow import (
     follow_user_message,
 )
 from fallback_plugin.fallback.inline import HIDDEN, Inline
-from fallback_plugin.fallback.redirect import choose_model
+from fallback_plugin.fallback.redirect import as_it_was, choose_model
 from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.signals import Signals
-from fallback_plugin.fallback.state import FallbackState
+from fallback_plugin.fallback.state import FallbackState, Moved
 from fallback_plugin.fallback.switching import Switching
 from fallback_plugin.hookspecs import ModelAttempt, NextModel, PromptRequest
 from fallback_plugin.host_client import HostKind
@@ -46,7 +46,10 @@ from fallback_plugin.settings import Settings
 from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
 
 SESSION_LIFE_S: Final = 30 * 60.0
-"""How long a quiet session is remembered; a model that still cools keeps it longer."""
+"""How long a quiet session is remembered."""
+
+MOVED_REMEMBERED: Final = 2000
+"""Sessions whose primary is remembered for longer, where they have not come back to it."""
 
 
 class Engine:
@@ -65,6 +68,7 @@ class Engine:
         self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
         self._sessions: dict[str, Session] = {}
+        self._moved: dict[str, Mapping[str | None, Moved]] = {}
 
     def session(self, session_id: str) -> Session | None:
         """Return what is known of a session."""
@@ -122,18 +126,18 @@ class Engine:
         session = self._sessions.setdefault(request.session_id, Session(request.session_id, last_seen=now))
         if session.switch is not None or (session.turn and session.turn.is_replayed_by(request)):
             return None, []
-        if session.state is None:
+        context = self._context(session, now, agent=request.agent)
+        state = session.state
+        if state is None:
             wanted = request.model or request.resolved
             health = SessionHealth(self.health, session.id)
-            if wanted is None or (health.closed_until(wanted) <= now and health.may_ask(wanted)):
+            state = as_it_was(self._moved.pop(session.id, {}), request, health, context.chain)
+            if state is None and wanted is not None and not self._may_ask(wanted, health, now):
+                state = FallbackState.on(wanted, health)
+            if state is None:
                 return None, []
-            session.state = FallbackState.on(wanted, health)
-        context = self._context(session, now, agent=request.agent)
-        choice = choose_model(session, session.state, request, context)
-        if not choice.recovered:
-            return choice.model, []
-        said = toasts.recovered(session.state.original)
-        return choice.model, context.toast(session, said, once=f"{request.message_id}/recovered")
+            session.state = state
+        return choose_model(session, state, request, context)
 
     def attempt_failed(self, request: ModelAttempt, now: float) -> tuple[NextModel | None, list[Effect]]:
         """Return whom to ask instead of a model whose request failed, and what else to do."""
@@ -181,11 +185,30 @@ class Engine:
         return judge_answer(session, answer, self._context(session, now))
 
     def prune(self, now: float) -> None:
-        """Forget sessions that have been quiet for long and have no model cooling."""
+        """Forget sessions that have been quiet for long, but for the primary of those that were moved."""
         for session in list(self._sessions.values()):
             quiet = now - session.last_seen > SESSION_LIFE_S
-            if quiet and session.switch is None and not session.cooling(now):
+            if quiet and session.switch is None:
+                self._remember_moved(session)
                 del self._sessions[session.id]
+
+    def remember_moved(self, moved: Mapping[str, Mapping[str | None, Moved]]) -> None:
+        """Take in which sessions were moved from their primary, as far as an earlier process has told."""
+        for session_id, each in list(moved.items())[-MOVED_REMEMBERED:]:
+            self._moved.setdefault(session_id, each)
+
+    @staticmethod
+    def _may_ask(model: ModelRef, health: SessionHealth, now: float) -> bool:
+        return health.closed_until(model) <= now and health.may_ask(model)
+
+    def _remember_moved(self, session: Session) -> None:
+        state = session.state
+        if state is None or not state.moved:
+            return
+        self._moved.pop(session.id, None)
+        self._moved[session.id] = state.moved
+        while len(self._moved) > MOVED_REMEMBERED:
+            del self._moved[next(iter(self._moved))]
 
     def _session_event(self, session: Session, event: Event, now: float) -> list[Effect]:
         context = self._context(session, now)
@@ -244,7 +267,7 @@ class Engine:
         attempt.silent = False
         first, attempt.answered = not attempt.answered, True
         effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
-        if first and not attempt.failed and self.health.half_open(attempt.model):
+        if first and self.health.knows(attempt.model):
             effects.append(Reopen(session.id, attempt.model, attempt.asked_at))
         retried = session.turn is not None and session.turn.asked_again > 0
         if first and attempt.dispatched and not attempt.failed and not retried:
@@ -297,5 +320,6 @@ class Engine:
 
     def _forget(self, session_id: str) -> list[Effect]:
         self.switching.in_flight.release(session_id)
+        self._moved.pop(session_id, None)
         session = self._sessions.pop(session_id, None)
         return stop_timers(session) if session else []

@@ -32,7 +32,7 @@ def first_left(session: Session, now: float) -> PassedOver | None:
     if session.state is None or not reasons:
         return None
     model, failure = next(iter(reasons.items()))
-    return _left(model, failure, session.state, now)
+    return _left(model, failure, session.state, now, now)
 
 
 def unanswered(
@@ -43,20 +43,22 @@ def unanswered(
     *,
     refusal: Refusal,
     unfit: Unfit,
+    closing: Mapping[ModelRef, float],
 ) -> tuple[PassedOver, ...]:
     """Return why each model did not answer: those that failed in the turn, then the rest of the chain.
 
-    ``until`` is set only where waiting until then helps.
+    ``closing`` are the models that are being closed, and until when. ``until`` is set only where waiting
+    until then helps.
     """
     others = dict.fromkeys(model for model in (*chain, state.original) if model not in reasons)
     return (
-        *(_left(model, failure, state, now) for model, failure in reasons.items()),
+        *(_left(model, failure, state, now, closing.get(model, now)) for model, failure in reasons.items()),
         *(_not_asked(model, state, now, refusal, unfit) for model in others),
     )
 
 
-def _left(model: ModelRef, failure: Failure, state: FallbackState, now: float) -> PassedOver:
-    until = state.usable_from(model, now)
+def _left(model: ModelRef, failure: Failure, state: FallbackState, now: float, closing: float) -> PassedOver:
+    until = max(closing, state.health.closed_until(model))
     return PassedOver(model, toasts.describe(failure), until if heals(failure) and until > now else None)
 
 
@@ -75,7 +77,7 @@ def _not_asked(
     kind = _KINDS[record.reason]
     # Whether a quota's reset was told is not kept; its record has at least an end.
     returns = kind in HEALED_BY_TIME or kind == "quota"
-    until = state.usable_from(model, now)
+    until = state.health.closed_until(model)
     return PassedOver(model, f"{toasts.KIND_WORDS[kind]} before", until if returns else None)
 
 

@@ -78,7 +78,7 @@ def _stand_on(session: Session, turn: Turn, model: ModelRef, now: float) -> Turn
     if same_model(model, state.original) and state.current != state.original:
         state.current, state.index = state.original, -1
     elif not same_model(model, state.current):
-        session.state = FallbackState(model, model, usable_at=state.usable_at, health=state.health)
+        session.state = FallbackState.on(model, state.health)
     return turn
 
 

@@ -83,16 +83,15 @@ class Inline:
             return NOTHING
         health = SessionHealth(self._health, session.id)
         state = FallbackState.on(request.model, health)
-        for model in request.tried:
-            state.mark_failed(model, usable_at=context.now + 1)
-        unfit = _probed_elsewhere(_reachable_only(context.unfit(session), request), health)
+        unfit = _probed_elsewhere(
+            _not_tried(_reachable_only(context.unfit(session), request), request), health
+        )
         planned = state.plan(context.chain, context.now, max_attempts=1, unfit=unfit)
         if not isinstance(planned, Plan):
             return NOTHING
-        usable_at = context.usable_at(request.model, failure.retry_after_s)
         reason = f"{request.agent}: {request.model}: {failure.kind} by {failure.evidence}"
         return planned.model, [
-            *context.close(session, request.model, usable_at, failure),
+            *context.close(session, request.model, failure),
             Record(session.id, "switch beside the turn", reason),
         ]
 
@@ -151,8 +150,7 @@ class _Case:
         """Take the plan's model as the one that answers from now on, under the name the host knows."""
         session, turn, failure, context = self.session, self.turn, self.failure, self.context
         failed = turn.attempt
-        usable_at = context.usable_at(failed.model, failure.retry_after_s)
-        self.state.commit(plan, usable_at=usable_at)
+        self.state.commit(plan)
         failed.failed = True
         turn.reasons[failed.model] = failure
         attempt = _take_over(session, turn, failed, plan.model, request=self.request, now=context.now)
@@ -161,7 +159,7 @@ class _Case:
             said, closed = toasts.retrying(failed.model, failure), []
         else:
             said = toasts.switching(failed.model, failure, plan.model)
-            closed = context.close(session, failed.model, usable_at, failure)
+            closed = context.close(session, failed.model, failure)
         return [
             *stop_timers(session),
             *closed,
@@ -239,6 +237,10 @@ def _reaches(request: ModelAttempt, model: ModelRef) -> bool:
 
 def _reachable_only(unfit: Unfit, request: ModelAttempt) -> Unfit:
     return lambda model: unfit(model) or (None if _reaches(request, model) else OUT_OF_REACH)
+
+
+def _not_tried(unfit: Unfit, request: ModelAttempt) -> Unfit:
+    return lambda model: unfit(model) or ("failed this request" if model in request.tried else None)
 
 
 def _probed_elsewhere(unfit: Unfit, health: SessionHealth) -> Unfit:

@@ -7,7 +7,8 @@ session that wait for each other are chained by the engine, one outcome at a tim
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -30,7 +31,7 @@ from fallback_plugin.events import (
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.choosing import unlisted
 from fallback_plugin.fallback.classify import warm_up
-from fallback_plugin.fallback.decisions import DecisionLog, beside
+from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -58,7 +59,8 @@ from fallback_plugin.fallback.effects import (
     Why,
 )
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.fallback.state import PassedOver
+from fallback_plugin.fallback.redirect import moved_sessions
+from fallback_plugin.fallback.state import Moved, PassedOver
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
@@ -84,6 +86,10 @@ LEASE_S: Final = 120.0
 """How long a failure stays claimed: longer than the host goes on reporting it by itself, which is 70 s."""
 
 log = logging.getLogger(__name__)
+
+
+def _moved_in(file: Path) -> dict[str, Mapping[str | None, Moved]]:
+    return moved_sessions(read_decisions(file))
 
 
 class FallbackPlugin:
@@ -135,6 +141,7 @@ class FallbackPlugin:
             self._health_settings = settings.health
             file = settings.health.file or default_file(os.environ)
             self._decisions = DecisionLog(beside(file), on_trouble=log.warning)
+            host.start_soon(self._recall_moved, self._decisions.file)
         has_other_models = settings.providers != self.engine.settings.providers
         self.engine.settings = settings
         if has_other_models:
@@ -271,6 +278,13 @@ class FallbackPlugin:
         await self._read_catalog(host)
         self._read_health()
 
+    async def _recall_moved(self, file: Path) -> None:
+        """Learn which sessions an earlier process has moved from their primary."""
+        try:
+            self.engine.remember_moved(await anyio.to_thread.run_sync(_moved_in, file))
+        except OSError as error:
+            log.warning("%s: it cannot be read (%s)", file, error.strerror or error)
+
     async def _warm_up(self) -> None:
         for _ in warm_up():
             await checkpoint()
@@ -300,6 +314,7 @@ class FallbackPlugin:
         self._start(self.engine.handle(event, self._clock()), event.session_id, host)
 
     def _finished(self, effect: Effect, outcome: Outcome, host: HostClient) -> None:
+        self._read_health()
         self._start(self.engine.finished(effect, outcome, self._clock()), effect.session_id, host)
 
     def _read_health(self) -> None:
@@ -350,9 +365,16 @@ class FallbackPlugin:
 
     def _tell_health(self, effect: CloseModel | Reopen | EndProbe) -> None:
         match effect:
-            case CloseModel(_, model, scope, until, reason, base_s):
-                now = self._clock()
-                self._health.close(model, scope, until, reason=reason, now=now, base_s=base_s)
+            case CloseModel():
+                self._health.close(
+                    effect.model,
+                    effect.scope,
+                    effect.until,
+                    reason=effect.reason,
+                    now=self._clock(),
+                    base_s=effect.base_s,
+                    grows_to_s=effect.grows_to_s,
+                )
             case Reopen(_, model, asked_at):
                 self._health.reopen(model, asked_at=asked_at)
             case EndProbe(session_id, model):

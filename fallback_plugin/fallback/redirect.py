@@ -1,50 +1,66 @@
 """The model a prompt runs on, chosen before it begins.
 
-A host that keeps asking for the primary while it cools, as OpenCode's terminal UI does, is sent to the
-fallback in use; once the primary is usable the session goes back to it.
+A prompt for a closed primary is sent to the fallback in use, or to the first open model of the chain; once
+the primary is open the session goes back to it.
+
+A host may take its selection from the message it has stored, as OpenCode's terminal UI does when it opens a
+session, for the agent of that message. The stand-in it asks for then is our own redirect coming back and no
+choice of the user's, so it counts as a request for the primary. Once the host has asked for anything else for
+that agent, its selection is the user's again.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast, get_args
 
+from fallback_plugin.fallback import toasts
+from fallback_plugin.fallback.chain import Chain
+from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context
+from fallback_plugin.fallback.effects import BACK, CHOSEN, REDIRECT, Effect, Record, Why
 from fallback_plugin.fallback.session import Redirect, Session
-from fallback_plugin.fallback.state import FallbackState, Plan
+from fallback_plugin.fallback.shared_health import ALL_OPEN, SessionHealth
+from fallback_plugin.fallback.state import FallbackState, Moved, PassedOver, Plan
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
+from fallback_plugin.settings import FailureKind
+
+_KINDS: Final = frozenset(get_args(FailureKind))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The model to run a prompt on, None to leave the prompt alone; and whether it is the primary again."""
-
-    model: ModelRef | None = None
-    recovered: bool = False
-
-
-def choose_model(session: Session, state: FallbackState, request: PromptRequest, context: Context) -> Choice:
-    """Choose the model for a new prompt of a session that has failed before.
+def choose_model(
+    session: Session, state: FallbackState, request: PromptRequest, context: Context
+) -> tuple[ModelRef | None, list[Effect]]:
+    """Choose the model for a new prompt; None leaves the prompt alone.
 
     Changes ``state`` at once, since the answer is the dispatch; `undo_unless_taken` puts it back if the host
     did not go along.
     """
-    now = context.now
-    before = state.snapshot()
-    requested = request.model
-    if requested is not None and requested != state.original:
-        _adopt(state, requested)
-        return Choice()
-    recovered = not context.settings.fallback.sticky and state.recover(now)
-    if state.cooling(state.current, now):
+    requested, before = request.model, state.snapshot()
+    moved = state.moved_of(request.agent)
+    if requested == state.original:
+        state.settle_selection(request.agent)
+    elif requested is not None and (moved is None or requested not in moved):
+        state.settle_selection(request.agent)
+        return None, _adopt(session, state, requested, context)
+    elif requested is not None and moved is not None and moved.original != state.original:
+        # Another agent had its turn meanwhile.
+        state.original, state.current = moved.original, requested
+        state.index = _place(requested, context.chain)
+    recovered = not context.settings.fallback.sticky and state.recover(context.now)
+    effects = _said_back(session, state, request, context) if recovered else []
+    if state.cooling(state.current, context.now):
+        left = state.current
         state.index = -1
         state.begin_turn()
-        cools_until = state.usable_at.get(state.current, now)
         unfit = context.unfit_now(session, state.health)
-        planned = state.prepare(context.chain, now, max_attempts=1, usable_at=cools_until, unfit=unfit)
+        planned = state.prepare(context.chain, context.now, max_attempts=1, unfit=unfit)
         if not isinstance(planned, Plan):
             state.restore(before)
-            return Choice()
+            return None, []
+        state.move(request.agent, planned.model)
+        effects = _said_redirected(session, left, planned, request, context)
     session.redirect = Redirect(state.current, before)
-    return Choice(None if state.current == requested else state.current, recovered)
+    return None if state.current == requested else state.current, effects
 
 
 def undo_unless_taken(session: Session, model: ModelRef) -> None:
@@ -54,9 +70,81 @@ def undo_unless_taken(session: Session, model: ModelRef) -> None:
         session.state.restore(redirect.before)
 
 
-def _adopt(state: FallbackState, chosen_by_user: ModelRef) -> None:
+def as_it_was(
+    moved: Mapping[str | None, Moved], request: PromptRequest, health: SessionHealth, chain: Chain
+) -> FallbackState | None:
+    """Return the state of a session that was moved and forgotten, None if it does not ask for a stand-in."""
+    wanted = request.model or request.resolved
+    of = moved.get(request.agent) or moved.get(None)
+    if wanted is None or of is None or wanted not in of:
+        return None
+    return FallbackState(of.original, wanted, _place(wanted, chain), health=health, moved=moved)
+
+
+def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str | None, Moved]]:
+    """Return which sessions were moved and have not come back, as far as stored decisions tell.
+
+    Those name no agent.
+    """
+    moved: dict[str, Moved] = {}
+    for decision in decisions:
+        session, name, why = decision["session"], decision["decision"], decision.get("why") or {}
+        if name in {BACK, CHOSEN}:
+            moved.pop(session, None)
+        elif name in {"switch", REDIRECT} and why.get("taken"):
+            try:
+                failed, taken = ModelRef.parse(why["failed"]), ModelRef.parse(why["taken"])
+            except ValueError:
+                continue
+            known = moved.pop(session, Moved(failed, frozenset()))
+            if taken != known.original:
+                moved[session] = Moved(known.original, known.stand_ins | {taken})
+    return {session: {None: each} for session, each in moved.items()}
+
+
+def _place(model: ModelRef, chain: Chain) -> int:
+    return chain.index(model) if model in chain else -1
+
+
+def _adopt(
+    session: Session, state: FallbackState, chosen_by_user: ModelRef, context: Context
+) -> list[Effect]:
     """Make a model the user picked the primary, be it the fallback in use or any other."""
+    stood_in, left = chosen_by_user == state.current, state.original
     state.original = state.current = chosen_by_user
     state.index = -1
     state.attempts = 0
     state.pending = None
+    said = context.toast(session, toasts.chosen(chosen_by_user, left)) if stood_in else []
+    return [*said, Record(session.id, CHOSEN, str(chosen_by_user))]
+
+
+def _said_back(
+    session: Session, state: FallbackState, request: PromptRequest, context: Context
+) -> list[Effect]:
+    toast = toasts.recovered(state.original)
+    return [
+        *context.toast(session, toast, once=f"{request.message_id}/recovered"),
+        Record(session.id, BACK, f"{state.original} may be asked again"),
+    ]
+
+
+def _said_redirected(
+    session: Session, left: ModelRef, plan: Plan, request: PromptRequest, context: Context
+) -> list[Effect]:
+    health = session.state.health if session.state else ALL_OPEN
+    closing = health.closing(left)
+    if closing is None:
+        return []
+    key, closure = closing
+    kind = cast("FailureKind", closure.reason) if closure.reason in _KINDS else "unknown"
+    failure = Failure(kind=kind, scope=key.scope, evidence="health")
+    until = health.closed_until(left)
+    passed_over = (PassedOver(left, "cooling", until), *plan.passed_over)
+    sign = "it was closed when the prompt came"
+    why = Why(request.message_id or "", sign, left, failure, plan.model, passed_over)
+    toast = toasts.redirected(left, failure, until, plan.model)
+    return [
+        *context.toast(session, toast, once=f"{request.message_id}/redirected"),
+        Record(session.id, REDIRECT, f"{left}: {kind}, closed", why),
+    ]

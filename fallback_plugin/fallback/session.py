@@ -106,7 +106,8 @@ class Turn:
     ``user`` is None until the message is read. ``half_answers`` are the steps with text and no tool call, in
     order: left in place when their attempt fails, the next model would get them as its own words. A
     compaction is a turn as well: the host's own, on a message that only asks for it, with ``compacting`` set.
-    ``images`` says that the person's message holds one.
+    ``images`` says that the person's message holds one. ``came_back`` are the models that were asked once
+    more because they had opened while the host waited.
     """
 
     message_id: str
@@ -122,6 +123,7 @@ class Turn:
     compacting: bool = False
     cancelled: bool = False
     exhaustion_said: bool = False
+    came_back: frozenset[ModelRef] = frozenset()
     images: bool = False
 
     @property
@@ -170,6 +172,7 @@ class Switch:
     Attributes:
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
+        back: the plan goes back to a model that has opened.
         abort_reported: the host has sent an abort's error for the failed run.
         for_queued: what is sent is a message that waited behind the failed turn.
         reverted: the turn's message was taken back, and nothing has been sent in its place.
@@ -180,11 +183,11 @@ class Switch:
     plan: Plan
     failure: Failure
     failed_attempt: Attempt
-    usable_at: float
     run: RunState
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
     abort_reported: bool = False
+    back: bool = False
     for_queued: bool = False
     reverted: bool = False
     doomed: list[str] = field(default_factory=list)
@@ -310,8 +313,3 @@ class Session:
             number = switch.attempt.number if switch.turn.message_id == message_id else None
         newer_runs = turn is not None and turn.message_id != message_id and turn.running
         return None if number is None or newer_runs or self.ledger.aborted(number) else number
-
-    def cooling(self, now: float) -> Mapping[ModelRef, float]:
-        """Return the models that cool in this session, and until when."""
-        failed = self.state.usable_at if self.state else {}
-        return {model: moment for model, moment in failed.items() if moment > now}

@@ -43,8 +43,7 @@ def settle(
     user = turn.user or (stored.user if stored else None)
     if user is None:
         return None, [Record(session.id, "gave up", "the session holds no message to send again")]
-    usable_at = context.usable_at(failed.model, failure.retry_after_s)
-    state.commit(planned, usable_at=usable_at)
+    state.commit(planned)
     gone = {id(each) for each in turn.attempts if each.failed}
     doomed = [step for step, of in turn.half_answers.items() if id(of) in gone]
     if owed.sign == "finished" and failed.step is not None and failed.step not in doomed:
@@ -52,8 +51,8 @@ def settle(
     turn.half_answers.clear()
     turn.running = True
     turn.attempts.append(session.new_attempt(planned.model, dispatched=True))
-    effects = [
-        *([] if planned.retries else context.close(session, failed.model, usable_at, failure)),
+    effects: list[Effect] = [
+        *([] if planned.retries else context.close(session, failed.model, failure)),
         Record.of_step(
             session.id, turn.message_id, SIGNS[owed.sign], failure, planned, how=", at the end of the run"
         ),

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from fallback_plugin.health.scope import Key
+from fallback_plugin.health.closure import Closure
+from fallback_plugin.health.scope import Key, keys_of
 from fallback_plugin.health.view import HealthView
 from fallback_plugin.model_ref import ModelRef
 
@@ -22,6 +23,10 @@ class SharedHealth:
 
     view: HealthView = field(default_factory=HealthView)
     begin_probe: Callable[[Key, str], bool] = _granted
+
+    def knows(self, model: ModelRef) -> bool:
+        """Tell whether anything is known against a model, be it closed or half-open."""
+        return not self.view.closures.keys().isdisjoint(keys_of(model))
 
     def half_open(self, model: ModelRef) -> Key | None:
         """Return what has to be probed by whoever asks a model, None if nothing has."""
@@ -41,6 +46,10 @@ class SessionHealth:
     def closed_until(self, model: ModelRef) -> float:
         """Return until when a model is closed; a moment long past if it is not."""
         return self.shared.view.closed_until(model, self.session_id)
+
+    def closing(self, model: ModelRef) -> tuple[Key, Closure] | None:
+        """Return what closes a model for longest and why, None if it may be asked."""
+        return self.shared.view.closing(model, self.session_id)
 
     def may_ask(self, model: ModelRef) -> bool:
         """Tell whether a model that is not closed may be asked; a half-open one by one session only."""

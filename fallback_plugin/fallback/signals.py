@@ -5,7 +5,7 @@ from typing import Final
 
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
 from fallback_plugin.fallback import toasts
-from fallback_plugin.fallback.classify import HOST_BACKOFF_S, Failure, classify
+from fallback_plugin.fallback.classify import Failure, classify, host_backoff_s
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import (
     Abort,
@@ -121,6 +121,8 @@ class Signals:
             return self._switching.settled(session, context)
         if turn is None or turn.attempt.number != fired.attempt:
             return []
+        if fired.name == "reopen":
+            return self._switching.come_back(session, turn, context)
         attempt = turn.attempt
         if fired.name == "first_token":
             return self._silence(session, turn, attempt, context) if attempt.silent else []
@@ -198,6 +200,8 @@ class Signals:
             return []  # some hosts say so before they show the message whose run begins
         turn.running = True
         attempt = turn.attempt
+        if attempt.retrying and event.status == "busy":
+            attempt.asked_at = context.now
         attempt.retrying = event.status == "retry" and attempt.begun
         if event.status == "busy":
             waiting = attempt.silent and attempt.begun and not attempt.failed and session.switch is None
@@ -207,10 +211,11 @@ class Signals:
         if attempt.failed:
             pending = session.owed is not None and not session.ledger.aborted(attempt.number)
             ended = self._end_run(session, attempt, context, "waiting") if pending else []
-            return [*stop_timers(session), *ended]
+            back = [] if pending else self._switching.come_back(session, turn, context)
+            return [*stop_timers(session), *ended, *back]
         failure = self._classify(HostError(name="", message=event.message), turn, attempt, context)
         wait_s = (event.next_at or context.now) - context.now
-        if wait_s > HOST_BACKOFF_S:  # a shorter one is the host's own, and closes nothing
+        if wait_s > host_backoff_s(event.attempt):  # a shorter one is the host's own
             failure = failure.with_host_wait(wait_s)
         tries = event.attempt - 1
         failed = self._failed(session, turn, attempt, failure, context, run="waiting", tries=tries)

@@ -238,6 +238,7 @@ class _Player:
             reason=effect.reason,
             now=self.now,
             base_s=effect.base_s,
+            grows_to_s=effect.grows_to_s,
         )
 
     def _remember(self, event: Event) -> None:

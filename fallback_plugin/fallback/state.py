@@ -1,5 +1,8 @@
 """Where a session stands on its chain of models.
 
+What is closed, and until when, only health knows; what failed in a turn, the turn remembers. Neither is kept
+here, so nothing outlives either.
+
 Pure: the clock comes in as ``now``, seconds since the epoch. A change is made in two steps,
 `FallbackState.plan` and `FallbackState.commit`, so that a plan that was never carried out costs nothing and
 one made before a newer change is refused.
@@ -64,9 +67,24 @@ class Snapshot:
 
     current: ModelRef
     index: int
-    usable_at: Mapping[ModelRef, float]
     attempts: int
     pending: ModelRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A primary, and the stand-ins that messages name in its place."""
+
+    original: ModelRef
+    stand_ins: frozenset[ModelRef]
+
+    def __contains__(self, model: ModelRef) -> bool:
+        """Tell whether a model is a stand-in; hosts may leave the variant out."""
+        bare = model.variant is None
+        return any(
+            model == each or (bare and (model.provider, model.model) == (each.provider, each.model))
+            for each in self.stand_ins
+        )
 
 
 @dataclass(slots=True)
@@ -77,8 +95,9 @@ class FallbackState:
         original: the primary, to come back to.
         current: what the session runs on.
         index: place of ``current`` on the chain, -1 for the primary.
-        usable_at: when each model that failed here may be asked again.
-        health: the same for all sessions, from whoever shares it; never changed here.
+        health: which models are closed, for all sessions; never changed here.
+        moved: by agent, the models that its messages name because we put them there, so that the host may
+            ask for them by itself; under None what is known of every agent.
         attempts: advances since the turn began.
         pending: a model that was chosen and whose dispatch is not confirmed.
     """
@@ -86,10 +105,10 @@ class FallbackState:
     original: ModelRef
     current: ModelRef
     index: int = -1
-    usable_at: dict[ModelRef, float] = field(default_factory=dict)
     attempts: int = 0
     pending: ModelRef | None = None
     health: SessionHealth = ALL_OPEN
+    moved: Mapping[str | None, Moved] = field(default_factory=dict)
 
     @classmethod
     def on(cls, model: ModelRef, health: SessionHealth = ALL_OPEN) -> "FallbackState":
@@ -97,17 +116,13 @@ class FallbackState:
         return cls(original=model, current=model, health=health)
 
     def cooling(self, model: ModelRef, now: float) -> bool:
-        """Tell whether a model failed and its cooldown has not ended; at its very end it is usable."""
-        return now < self.usable_from(model, now)
-
-    def usable_from(self, model: ModelRef, now: float) -> float:
-        """Return when a model may be asked: ``now`` or later."""
-        return max(now, self.usable_at.get(model, now), self.health.closed_until(model))
+        """Tell whether a model is closed; at the very end of its time it is usable."""
+        return now < self.health.closed_until(model)
 
     def obstacle(self, model: ModelRef, now: float, unfit: Unfit = any_model) -> PassedOver | None:
         """Say why a candidate is not taken now, None if it can be."""
         if self.cooling(model, now):
-            return PassedOver(model, "cooling", self.usable_from(model, now))
+            return PassedOver(model, "cooling", self.health.closed_until(model))
         reason = unfit(model)
         return PassedOver(model, reason) if reason else None
 
@@ -135,16 +150,14 @@ class FallbackState:
         """Say what asking the present model once more would be."""
         return Plan(failed=self.current, model=self.current, index=self.index)
 
-    def commit(self, plan: Plan, *, usable_at: float) -> bool:
-        """Carry a plan out; the failed model cools until ``usable_at``.
+    def commit(self, plan: Plan) -> bool:
+        """Carry a plan out.
 
         Returns:
             False, with nothing changed, if the session has left the plan's failed model meanwhile.
         """
         if self.current != plan.failed:
             return False
-        if not plan.retries:
-            self.mark_failed(plan.failed, usable_at=usable_at)
         self.current = plan.model
         self.index = plan.index
         self.attempts += 1
@@ -157,19 +170,14 @@ class FallbackState:
         now: float,
         *,
         max_attempts: int,
-        usable_at: float,
         unfit: Unfit = any_model,
     ) -> Planned:
         """Plan and commit at once, for a change that is on its way already; the new model is pending."""
         planned = self.plan(chain, now, max_attempts=max_attempts, unfit=unfit)
         if isinstance(planned, Plan):
-            self.commit(planned, usable_at=usable_at)
+            self.commit(planned)
             self.pending = planned.model
         return planned
-
-    def mark_failed(self, model: ModelRef, *, usable_at: float) -> None:
-        """Let a model cool; an earlier, longer cooldown stays in force."""
-        self.usable_at[model] = max(usable_at, self.usable_at.get(model, usable_at))
 
     def follow(self, model: ModelRef, chain: Sequence[ModelRef], *, advances: int) -> None:
         """Take in that the session runs on a model, whoever brought it there, after so many advances."""
@@ -178,13 +186,28 @@ class FallbackState:
         self.current = model
         self.attempts = max(self.attempts, advances)
 
+    def moved_of(self, agent: str | None) -> Moved | None:
+        """Return what an agent's messages name in the place of a primary, None if nothing."""
+        return self.moved.get(agent) or self.moved.get(None)
+
+    def move(self, agent: str | None, model: ModelRef) -> None:
+        """Take in that an agent's message names a stand-in."""
+        known = self.moved_of(agent)
+        others = known.stand_ins if known and known.original == self.original else frozenset()
+        if model != self.original:
+            self.moved = {**self.moved, agent: Moved(self.original, others | {model})}
+
+    def settle_selection(self, agent: str | None) -> None:
+        """Take in that what the host asks for on behalf of an agent is the user's selection."""
+        self.moved = {each: moved for each, moved in self.moved.items() if each not in {agent, None}}
+
     def begin_turn(self) -> None:
         """Give a new turn of the user's all its advances."""
         self.attempts = 0
         self.pending = None
 
     def recover(self, now: float) -> bool:
-        """Go back to the primary if it is usable; what else failed keeps cooling.
+        """Go back to the primary if it is usable.
 
         Returns:
             False, with nothing changed, on the primary already, or while it cools or somebody else probes it.
@@ -201,12 +224,11 @@ class FallbackState:
 
     def snapshot(self) -> Snapshot:
         """Copy what a change may touch."""
-        return Snapshot(self.current, self.index, dict(self.usable_at), self.attempts, self.pending)
+        return Snapshot(self.current, self.index, self.attempts, self.pending)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undo a change. The primary is not part of it."""
         self.current = snapshot.current
         self.index = snapshot.index
-        self.usable_at = dict(snapshot.usable_at)
         self.attempts = snapshot.attempts
         self.pending = snapshot.pending

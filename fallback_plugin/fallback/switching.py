@@ -35,6 +35,7 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.exhaustion import unanswered
 from fallback_plugin.fallback.guards import RetryInFlight
+from fallback_plugin.fallback.reopening import reopened, wait_for_reopening
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Attempt, RunState, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
@@ -55,7 +56,6 @@ class Switching:
         if state is None:
             return []
         state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
-        usable_at = context.usable_at(attempt.model, failure.retry_after_s)
         turn.reasons[attempt.model] = failure
         attempt.failed = True
         plan = self.plan(session, turn, state, failure, context)
@@ -63,7 +63,7 @@ class Switching:
             plan = Refusal("exhausted")
         if isinstance(plan, Refusal):
             return self.refused(session, turn, failure, plan, context)
-        return self._claim(session, turn, Switch(turn, plan, failure, attempt, usable_at, run), state)
+        return self._claim(session, turn, Switch(turn, plan, failure, attempt, run), state)
 
     def begin_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState
@@ -77,7 +77,7 @@ class Switching:
         if spent or context.never_replays or state.cooling(attempt.model, context.now):
             return self.begin(session, turn, failure, context, run=run)
         attempt.failed = True
-        switch = Switch(turn, state.again(), failure, attempt, context.now, run)
+        switch = Switch(turn, state.again(), failure, attempt, run)
         return self._claim(session, turn, switch, state)
 
     def plan(
@@ -100,12 +100,17 @@ class Switching:
     def _claim_failure(self, session: Session, switch: Switch, state: FallbackState) -> list[Effect]:
         attempt = switch.failed_attempt
         key = f"{session.id}/{switch.turn.message_id}/{attempt.model}"
+        if again := len(switch.turn.came_back):
+            key += f"/{again}"
         return [Claim(session.id, attempt.number, key, state.health.shared.half_open(switch.plan.model))]
 
     def _plan_anew(
         self, session: Session, switch: Switch, state: FallbackState, context: Context
     ) -> list[Effect]:
         """Choose another model: the one that was chosen is being probed by somebody else."""
+        if switch.back:
+            self.release(session)
+            return self.come_back(session, switch.turn, context)
         plan = self.plan(session, switch.turn, state, switch.failure, context)
         if isinstance(plan, Refusal) or plan.model == switch.plan.model:
             self.release(session)
@@ -126,12 +131,23 @@ class Switching:
         attempt = turn.attempt
         if failure.kind == "overflow":
             return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
-        usable_at = context.usable_at(attempt.model, failure.retry_after_s)
-        if session.state:
-            session.state.mark_failed(attempt.model, usable_at=usable_at)
-        closed = context.close(session, attempt.model, usable_at, failure)
+        closed = context.close(session, attempt.model, failure)
         why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over)
-        return [*closed, *self._exhausted(session, turn, refusal, why, context)]
+        exhausted = self._exhausted(session, turn, refusal, why, context)
+        waiting = wait_for_reopening(session, turn, session.state, context) if session.state else []
+        return [*closed, *exhausted, *waiting]
+
+    def come_back(self, session: Session, turn: Turn, context: Context) -> list[Effect]:
+        """Take an exhausted turn to a model that has opened while the host waits, or look again later."""
+        attempt, state = turn.attempt, session.state
+        waits = attempt.failed and attempt.retrying and turn.exhaustion_said
+        if state is None or session.switch is not None or turn.cancelled or not waits:
+            return []
+        plan = reopened(session, turn, state, context)
+        if plan is None:
+            return wait_for_reopening(session, turn, state, context)
+        switch = Switch(turn, plan, turn.reasons[attempt.model], attempt, "waiting", back=True)
+        return self._claim(session, turn, switch, state)
 
     def finished(self, session: Session, effect: Effect, outcome: Outcome, context: Context) -> list[Effect]:
         """Take the outcome of one step and return the next."""
@@ -180,12 +196,17 @@ class Switching:
             self.release(session)
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         sign = SIGNS[switch.run]
-        record = Record.of_step(session.id, switch.turn.message_id, sign, switch.failure, switch.plan)
+        how = f", and {switch.plan.model} is open again" if switch.back else ""
+        record = Record.of_step(
+            session.id, switch.turn.message_id, sign, switch.failure, switch.plan, how=how
+        )
+        closes = not (switch.plan.retries or switch.back)
+        closed = context.close(session, switch.plan.failed, switch.failure) if closes else []
         if switch.run == "finished":
             switch.phase = "settling"
-            return [StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
+            return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
         switch.phase = "aborting"
-        return [Abort(session.id, attempt.number), record]
+        return [*closed, Abort(session.id, attempt.number), record]
 
     def _aborted(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         if isinstance(outcome, Failed):
@@ -201,6 +222,11 @@ class Switching:
     def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         if reason := switch.over(session.turn):
             return [*self.release(session), Record(session.id, "no prompt", reason)]
+        if closed := self._closed_meanwhile(session, switch, context):
+            return [
+                *self.release(session),
+                *self.refused(session, switch.turn, switch.failure, closed, context),
+            ]
         if session.queued is not None:
             switch.turn, switch.for_queued = session.begin_turn(session.queued), True
         turn, attempt = switch.turn, switch.failed_attempt
@@ -252,6 +278,20 @@ class Switching:
             return self._next_tier(session, switch, context)
         return self._send_again(session, switch, context)
 
+    def _closed_meanwhile(self, session: Session, switch: Switch, context: Context) -> Refusal | None:
+        """Choose another model if the plan's was closed since; return the refusal if none is left."""
+        state, plan = session.state, switch.plan
+        begun = switch.replay is not None or plan.retries
+        if state is None or begun or not state.cooling(plan.model, context.now):
+            return None
+        planned = self.plan(session, switch.turn, state, switch.failure, context)
+        if isinstance(planned, Refusal):
+            return planned
+        if not state.health.may_ask(planned.model):
+            return Refusal("exhausted")
+        switch.plan = planned
+        return None
+
     def _made_room(
         self, session: Session, switch: Switch, outcome: Outcome, context: Context
     ) -> list[Effect]:
@@ -274,6 +314,8 @@ class Switching:
     def _dispatch(self, session: Session, switch: Switch, body: PromptBody, context: Context) -> list[Effect]:
         attempt = switch.attempt = session.new_attempt(switch.plan.model, dispatched=True)
         switch.turn.attempts.append(attempt)
+        if switch.back:
+            switch.turn.came_back |= {attempt.model}
         if session.state:
             session.state.pending = attempt.model
         switch.phase = "dispatching"
@@ -295,16 +337,16 @@ class Switching:
         reason = switch.over(session.turn)
         if refused and reason is None:
             return self._next_tier(session, switch, context)
-        if reason is None and not state.commit(switch.plan, usable_at=switch.usable_at):
+        if reason is None and not state.commit(switch.plan):
             reason = "the session runs on another model already"
         dropped = switch.replay.dropped if switch.replay else frozenset()
+        state.move(switch.turn.agent, attempt.model)
         switch.reverted = switch.reverted and refused
         restored = self.release(session)
         if reason is not None:
             return restored if refused else self._unwanted(session, switch, attempt, reason, context)
         accepted = "accepted" if isinstance(outcome, Done) else "not answered, may have been accepted"
-        effects = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
-        effects.append(Record(session.id, "dispatched", f"{attempt.model}: {accepted}"))
+        effects: list[Effect] = [Record(session.id, "dispatched", f"{attempt.model}: {accepted}")]
         if attempt.step is None:
             session.handed_in = switch
         if not attempt.answered:
@@ -325,11 +367,10 @@ class Switching:
         if body is not None:
             return [Prompt(session.id, attempt.number, body)]
         if session.state:
-            session.state.commit(switch.plan, usable_at=switch.usable_at)
-        closed = context.close(session, switch.plan.failed, switch.usable_at, switch.failure)
+            session.state.commit(switch.plan)
         restored = self.release(session)
         refused = Failure(kind="bad_request", evidence="prompt refused by the host")
-        return [*restored, *closed, *self.begin(session, switch.turn, refused, context, run="over")]
+        return [*restored, *self.begin(session, switch.turn, refused, context, run="over")]
 
     def _unwanted(
         self, session: Session, switch: Switch, attempt: Attempt, reason: str, context: Context
@@ -357,15 +398,15 @@ class Switching:
     def _exhausted(
         self, session: Session, turn: Turn, refusal: Refusal, why: Why, context: Context
     ) -> list[Effect]:
-        if turn.exhaustion_said:
+        state = session.state
+        if turn.exhaustion_said or state is None:
             return []
         turn.exhaustion_said = True
-        rows = refusal.passed_over
-        if session.state:
-            unfit = context.unfit(session, turn, why.failure)
-            rows = unanswered(
-                turn.reasons, context.chain, session.state, context.now, refusal=refusal, unfit=unfit
-            )
+        closing = {each.model: each.until for each in context.close(session, why.failed, why.failure)}
+        unfit = context.unfit(session, turn, why.failure)
+        rows = unanswered(
+            turn.reasons, context.chain, state, context.now, refusal=refusal, unfit=unfit, closing=closing
+        )
         why = replace(why, passed_over=tuple(each for each in rows if each.model != why.failed))
         return [
             *context.toast(session, toasts.exhausted(rows), once=f"{turn.message_id}/exhausted"),

@@ -105,6 +105,25 @@ def _row(each: PassedOver) -> str:
     return f"{each.model}: {each.reason}{rests}"
 
 
+def redirected(closed: ModelRef, failure: Failure, until: float, model: ModelRef) -> Toast:
+    """Say that a prompt goes to another model because its own is closed, why, and until when."""
+    return Toast(
+        title="Model fallback",
+        message=f"{closed}: {describe(failure)}, closed until {_clock(until)}. Asking {model} meanwhile.",
+        variant="warning",
+    )
+
+
+def chosen(model: ModelRef, left: ModelRef) -> Toast:
+    """Say that a stand-in the user has picked stays, so that a selection that was no choice is seen."""
+    return Toast(
+        title="Model chosen",
+        message=f"Staying on {model}. Pick {left} to go back.",
+        variant="info",
+        duration_s=3,
+    )
+
+
 def no_chain(failed: ModelRef, failure: Failure) -> Toast:
     """Say that nothing can be done because no chain is configured."""
     return Toast(

@@ -72,12 +72,20 @@ def half_open(record: Closure, now: float) -> bool:
     return record.until <= now < record.until + FORGOTTEN_AFTER_S
 
 
-def closed(record: Closure | None, until: float, *, reason: str, now: float, base_s: float) -> Closure | None:
+def closed(
+    record: Closure | None,
+    until: float,
+    *,
+    reason: str,
+    now: float,
+    base_s: float,
+    grows_to_s: float = MAX_WAIT_S,
+) -> Closure | None:
     """Return the record after a failure.
 
     In mid-closure a key is closed for longer if the failure asks for it, never for shorter. Otherwise it is
-    closed until ``until``, or for ``base_s`` doubled with each failure in a row if that is longer; never for
-    longer than `MAX_WAIT_S`. A time that is over closes nothing.
+    closed until ``until``, or for ``base_s`` doubled with each failure in a row if that is longer, up to
+    ``grows_to_s``; never for longer than `MAX_WAIT_S`. A time that is over closes nothing.
     """
     record = remembered(record, now)
     latest = now + MAX_WAIT_S
@@ -87,7 +95,7 @@ def closed(record: Closure | None, until: float, *, reason: str, now: float, bas
             return record
         return Closure(end, _short(reason), record.failures, now)
     failures = record.failures + 1 if record else 1
-    grown = now + base_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
+    grown = now + min(base_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), grows_to_s)
     end = min(max(until, grown), latest)
     return Closure(end, _short(reason), failures, now) if end > now else record
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from fallback_plugin.health import closure
-from fallback_plugin.health.closure import Closure
+from fallback_plugin.health.closure import MAX_WAIT_S, Closure
 from fallback_plugin.health.scope import Key, Scope, closing_key, keys_of
 from fallback_plugin.health.view import HealthView
 from fallback_plugin.model_ref import ModelRef
@@ -46,16 +46,26 @@ class HealthStore(ABC):
         """Let go of files and connections; a store that others share keeps what it knows."""
 
     def close(
-        self, model: ModelRef, scope: Scope, until: float, *, reason: str, now: float, base_s: float = 0.0
+        self,
+        model: ModelRef,
+        scope: Scope,
+        until: float,
+        *,
+        reason: str,
+        now: float,
+        base_s: float = 0.0,
+        grows_to_s: float = MAX_WAIT_S,
     ) -> None:
         """Close what a failure of a model closes until ``until``, and for longer the more often it failed.
 
-        ``base_s`` is what is doubled with each failure in a row, 0 for no growth; ``reason`` is the kind of
-        the failure. What is closed for longer already stays as it is.
+        ``base_s`` is what is doubled with each failure in a row, 0 for no growth, up to ``grows_to_s``;
+        ``reason`` is the kind of the failure. What is closed for longer already stays as it is.
         """
         self.change(
             closing_key(model, scope),
-            lambda record: closure.closed(record, until, reason=reason, now=now, base_s=base_s),
+            lambda record: closure.closed(
+                record, until, reason=reason, now=now, base_s=base_s, grows_to_s=grows_to_s
+            ),
         )
 
     def begin_probe(self, key: Key, holder: str, now: float, *, ttl_s: float) -> bool:

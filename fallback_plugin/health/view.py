@@ -26,6 +26,12 @@ class HealthView:
             for key in keys_of(model)
         )
 
+    def closing(self, model: ModelRef, holder: str = "") -> tuple[Key, Closure] | None:
+        """Return the record that closes a model for longest, with its key; None if it may be asked."""
+        known = ((key, record) for key in keys_of(model) if (record := self.closures.get(key)) is not None)
+        closed = [entry for entry in known if closed_until(entry[1], self.now, holder) > self.now]
+        return max(closed, key=lambda entry: closed_until(entry[1], self.now, holder), default=None)
+
     def half_open(self, model: ModelRef) -> Key | None:
         """Return the widest key of a model that waits for a probe, None if none does.
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fallback_plugin.cli.main import command_line
+from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.decisions import DecisionLog
 from fallback_plugin.fallback.effects import Record, Why
@@ -61,6 +62,30 @@ def test_the_last_switch_is_explained(log: DecisionLog) -> None:
     assert lines[6:8] == ["passed over: fake/primary: takes no images", "taken:       third/b"]
     assert lines[8].endswith("switched (third/b)")
     assert "ses_0" not in result.stdout
+
+
+def test_P10_an_exhausted_chain_is_explained_with_every_reason(log: DecisionLog) -> None:
+    limited = Failure(kind="rate_limit", http_status=429)
+    rows = (PassedOver(PRIMARY, "out of quota"), PassedOver(A, "rate limited (429)", 60.0))
+    log.write(Record("ses_1", "exhausted", "exhausted", Why("msg_1", "", B, limited, None, rows)), 1.0)
+    lines = [line.strip() for line in run("explain").stdout.splitlines()]
+    assert lines[1:3] == ["failed:      third/b", "because:     rate_limit (status 429)"]
+    assert lines[6] == "no answer:   fake/primary: out of quota"
+    assert lines[7].startswith("no answer:   spare/a: rate limited (429) until ")
+
+
+def test_P4_a_redirect_is_explained_with_its_end(log: DecisionLog) -> None:
+    stage = Stage()
+    stage.close(PRIMARY, stage.now + 60)
+    stage.choose(PRIMARY)
+    stage.now += 60
+    stage.choose(A)
+    for record in stage.all(effects.Record):
+        log.write(record, stage.now)
+    said = run("explain").stdout
+    assert "session ses_1: fake/primary → spare/a" in said
+    assert "passed over: fake/primary: cooling until " in said
+    assert said.rstrip().endswith("back (fake/primary may be asked again)")
 
 
 def test_why_a_request_was_not_answered_inline_is_told(log: DecisionLog) -> None:

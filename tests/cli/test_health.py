@@ -143,12 +143,32 @@ def test_nothing_to_clear_is_said_and_no_error(arguments: list[str], text: str) 
     assert (result.exit_code, result.stdout) == (0, text)
 
 
-@pytest.mark.parametrize("arguments", [[], ["p/m", "--all"]])
-def test_clear_wants_to_know_what(arguments: list[str]) -> None:
-    result = run("clear", *arguments)
+def test_a_model_and_all_is_one_too_many() -> None:
+    result = run("clear", "p/m", "--all")
 
     assert result.exit_code == 2
-    assert "name a model or a provider, or everything with --all" in result.stderr
+    assert "name a model or a provider, or everything with --all, not both" in result.stderr
+
+
+def test_P5_clear_alone_says_what_to_write(store: SqliteHealth) -> None:
+    close_all_scopes(store)
+
+    result = run("clear")
+
+    assert result.exit_code == 0
+    first, *commands = result.stdout.splitlines()
+    assert first == "nothing is cleared yet; write one of"
+    assert [command.removeprefix("  fallback-plugin health clear ") for command in commands] == [
+        "openai/gpt-5.1",
+        "openrouter",
+        "openrouter/anthropic/claude-opus-4-5:high",
+        "--all",
+    ]
+    assert len(store.view(time.time()).entries()) == 5
+
+
+def test_P5_clear_alone_says_so_where_nothing_is_closed() -> None:
+    assert run("clear").stdout == "nothing to clear: nothing is closed\n"
 
 
 def test_what_is_no_model_is_an_error() -> None:

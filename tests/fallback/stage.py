@@ -56,7 +56,8 @@ class Stage:
             elif isinstance(effect, effects.DeleteMessage):
                 taken += self.finish(effect, Done() if self.deletes else Failed("busy", 409))
             elif isinstance(effect, effects.CloseModel):
-                self.close(effect.model, effect.until, scope=effect.scope, base_s=effect.base_s)
+                growth = {"base_s": effect.base_s, "grows_to_s": effect.grows_to_s}
+                self.close(effect.model, effect.until, scope=effect.scope, **growth)
             elif isinstance(effect, effects.Reopen):
                 self.health.reopen(effect.model, asked_at=effect.asked_at)
                 self.look()
@@ -71,9 +72,9 @@ class Stage:
         probing = claim.probe is None or self.begin_probe(claim.probe, claim.session_id)
         return Done() if probing else Failed(PROBED)
 
-    def close(self, model: ModelRef, until: float, *, scope: Scope = "model", base_s: float = 0) -> None:
+    def close(self, model: ModelRef, until: float, *, scope: Scope = "model", **growth: float) -> None:
         """Close a model for all sessions."""
-        self.health.close(model, scope, until, reason="rate_limit", now=self.now, base_s=base_s)
+        self.health.close(model, scope, until, reason="rate_limit", now=self.now, **growth)
         self.look()
 
     def look(self) -> None:
@@ -177,8 +178,17 @@ class Stage:
         self.accepted()
         self.began(message, model)
 
-    def choose(self, model: ModelRef | None = PRIMARY, message: str | None = None) -> ModelRef | None:
-        request = PromptRequest(session_id=self.session, message_id=message, agent="build", model=model)
+    def fail_over_silently(self, message: str, model: ModelRef) -> None:
+        """Carry a switch that has just begun to the model's first step, which holds nothing yet."""
+        self.aborted()
+        self.accepted()
+        self.user("msg_1", model)
+        self.answer(message, model)
+
+    def choose(
+        self, model: ModelRef | None = PRIMARY, message: str | None = None, agent: str = "build"
+    ) -> ModelRef | None:
+        request = PromptRequest(session_id=self.session, message_id=message, agent=agent, model=model)
         self.look()
         chosen, new = self.engine.choose_model(request, self.now)
         self.effects += new

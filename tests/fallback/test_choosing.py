@@ -120,7 +120,7 @@ class TestAskingOnceMore:
         stage.began("msg_3", PRIMARY)
         stage.idle()
         assert [toast.title for toast in stage.toasts] == ["Model retry"]
-        assert not stage.state.cooling(stage.now)
+        assert stage.health.view(stage.now).entries() == ()
 
     def test_a_second_failure_leaves_the_model(self) -> None:
         stage = self.failed_once()

@@ -32,6 +32,7 @@ def test_a_rate_limit_is_answered_by_abort_then_prompt_then_two_toasts() -> None
     assert [type(effect) for effect in stage.effects if not isinstance(effect, effects.StopTimer)] == [
         effects.FetchSession,
         effects.Claim,
+        effects.CloseModel,
         effects.Abort,
         effects.Record,
     ]
@@ -160,19 +161,54 @@ def test_a_long_retry_after_closes_the_model_until_then() -> None:
     stage.retry(next_in=3600)
     stage.aborted()
     stage.accepted()
-    assert stage.state.state is not None
-    assert stage.state.state.usable_at[PRIMARY] == pytest.approx(stage.now + 3600)
+    assert stage.last(effects.CloseModel).until == pytest.approx(stage.now + 3600)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "next_in", "closed_s"),
+    [(1, 3.0, 3.0), (1, 20.0, 20.0), (1, 2.4, 60.0), (2, 5.0, 60.0), (2, 6.0, 6.0), (5, 40.0, 60.0)],
+)
+def test_P6_a_wait_that_is_not_the_hosts_own_is_the_providers(
+    attempt: int, next_in: float, closed_s: float
+) -> None:
+    stage = Stage()
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry(next_in=next_in, attempt=attempt)
+    assert stage.last(effects.CloseModel).until == pytest.approx(stage.now + closed_s)
+
+
+@pytest.mark.parametrize(
+    ("headers", "closed_s"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "59"}, 59.0),
+        ({"retry-after": "0.2"}, 1.0),
+        ({"retry-after-ms": "50"}, 1.0),
+        ({"retry-after": "7200"}, 7200.0),
+        ({}, 60.0),
+    ],
+)
+@pytest.mark.parametrize("cooldown", ["60s", "0s"])
+def test_P6_what_the_provider_says_counts_in_place_of_the_cooldown(
+    headers: dict[str, str], closed_s: float, cooldown: str
+) -> None:
+    stage = stage_with(cooldown=cooldown)
+    stage.user()
+    stage.answer("msg_2")
+    stage.error(api_error(429, responseHeaders=headers))
+    closed = [effect.until - stage.now for effect in stage.all(effects.CloseModel)]
+    assert closed == ([] if cooldown == "0s" and not headers else [pytest.approx(closed_s)])
 
 
 def test_the_hosts_own_retry_delays_do_not_lengthen_the_cooldown() -> None:
     stage = Stage()
     stage.user()
     stage.answer("msg_2")
-    stage.retry(next_in=40)
+    stage.retry(next_in=40, attempt=5)
     stage.aborted()
     stage.accepted()
-    assert stage.state.state is not None
-    assert stage.state.state.usable_at[PRIMARY] == pytest.approx(stage.now + 60)
+    assert stage.last(effects.CloseModel).until == pytest.approx(stage.now + 60)
 
 
 def test_the_exhaustion_toast_names_each_reason_and_what_opens_first() -> None:
@@ -684,7 +720,7 @@ class TestSharedHealth:
         stage = Stage()
         stage.close(PRIMARY, stage.now + 60)
         request = PromptRequest(session_id="ses_1", agent="build", resolved=PRIMARY)
-        assert stage.engine.choose_model(request, stage.now) == (A, [])
+        assert stage.engine.choose_model(request, stage.now)[0] == A
 
     def test_a_candidate_closed_elsewhere_is_passed_over(self) -> None:
         stage = Stage()
@@ -1129,7 +1165,7 @@ class TestFirstToken:
 
 
 class TestPrune:
-    """Quiet sessions are forgotten, unless that would reopen a cooling model."""
+    """Quiet sessions are forgotten, but for the primary of those that were moved."""
 
     def test_a_quiet_session_goes(self) -> None:
         stage = Stage()
@@ -1137,12 +1173,17 @@ class TestPrune:
         stage.engine.prune(stage.now + SESSION_LIFE_S + 1)
         assert stage.engine.session(stage.session) is None
 
-    def test_a_session_with_a_cooling_model_stays(self) -> None:
+    def test_P4_the_primary_of_a_moved_session_is_remembered(self) -> None:
         stage = stage_with(cooldown="2h")
         on_retry(stage)
         stage.fail_over("msg_3", A)
-        stage.engine.prune(stage.now + SESSION_LIFE_S + 1)
-        assert stage.engine.session(stage.session) is not None
+        stage.idle()
+        stage.now += SESSION_LIFE_S + 1
+        stage.engine.prune(stage.now)
+        assert stage.engine.session(stage.session) is None
+        assert stage.choose(A) is None
+        stage.now += 7200
+        assert stage.choose(A) == PRIMARY
 
 
 def stored_turn() -> StoredMessage:

@@ -38,9 +38,11 @@ def rows(
     reasons: Mapping[ModelRef, Failure] | None = None,
     refusal: Refusal = EXHAUSTED,
     unfit: Unfit = any_model,
+    closing: Mapping[ModelRef, float] | None = None,
 ) -> list[PassedOver]:
     reasons = {PRIMARY: LIMITED} if reasons is None else reasons
-    return list(unanswered(reasons, (A, B), state, NOW, refusal=refusal, unfit=unfit))
+    found = unanswered(reasons, (A, B), state, NOW, refusal=refusal, unfit=unfit, closing=closing or {})
+    return list(found)
 
 
 def test_P9_every_entry_of_the_chain_has_a_row() -> None:
@@ -65,9 +67,8 @@ def test_P9_a_primary_outside_the_chain_has_one_as_well() -> None:
 @pytest.mark.parametrize("kind", FAILURE_KINDS)
 def test_P9_only_what_time_heals_names_a_time(kind: FailureKind) -> None:
     state = state_on(closures={A: (NOW + 60, kind)})
-    state.mark_failed(PRIMARY, usable_at=NOW + 30)
 
-    primary, first, _ = rows(state, {PRIMARY: Failure(kind=kind)})
+    primary, first, _ = rows(state, {PRIMARY: Failure(kind=kind)}, closing={PRIMARY: NOW + 30})
 
     assert primary.until == (NOW + 30 if kind in HEALED_BY_TIME else None)
     assert first.until == (NOW + 60 if kind in {*HEALED_BY_TIME, "quota"} else None)
@@ -76,13 +77,6 @@ def test_P9_only_what_time_heals_names_a_time(kind: FailureKind) -> None:
 def test_P9_a_quota_is_back_when_its_reset_was_told() -> None:
     assert not heals(Failure(kind="quota"))
     assert heals(Failure(kind="quota", retry_after_s=3600))
-
-
-def test_P9_what_failed_before_for_this_session_alone_says_so() -> None:
-    state = state_on()
-    state.mark_failed(A, usable_at=NOW + 60)
-
-    assert rows(state)[1] == PassedOver(A, "failed before")
 
 
 @pytest.mark.parametrize(

@@ -61,12 +61,13 @@ class FallbackMachine(RuleBasedStateMachine):
     """A person, a host and the copies of the plugin in it; what happens next is hypothesis' choice."""
 
     copies = 1
+    max_attempts = MAX_ATTEMPTS
 
     def __init__(self) -> None:
         super().__init__()
         made = chain_settings(
             chain=("spare/a", "third/b", "fake/c"),
-            max_attempts=MAX_ATTEMPTS,
+            max_attempts=self.max_attempts,
             first_token_timeout="90s",
             stall_timeout="120s",
             cooldown="30s",
@@ -173,7 +174,7 @@ class FallbackMachine(RuleBasedStateMachine):
         failed = [run for run in self.host.runs if run.failed]
         assert len(self.dispatched) <= len(failed) + self.lost, "more prompts than failures"
         self.in_this_turn += 1
-        assert self.in_this_turn <= MAX_ATTEMPTS * (1 + self.refused) * self.copies
+        assert self.in_this_turn <= self.max_attempts * (1 + self.refused) * self.copies
 
     def check_toast(self, toast: Toast) -> None:
         body = toast.body
@@ -302,7 +303,7 @@ class FallbackMachine(RuleBasedStateMachine):
         copy = data.draw(st.sampled_from(self.timing))
         timer = copy.timers.pop(data.draw(st.sampled_from(sorted(copy.timers))))
         self.host.clock += timer.after_s
-        if self.host.run is not None and timer.name != "settle":
+        if self.host.run is not None and timer.name not in {"settle", "reopen"}:
             self.host.run.failed = True
         self.fire(copy, timer)
 

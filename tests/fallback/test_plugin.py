@@ -15,7 +15,7 @@ from fallback_plugin.events import AssistantMessage, HostError, Part, SessionEve
 from fallback_plugin.fallback.decisions import beside, last_answers, read_decisions
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
-from fallback_plugin.hookspecs import ModelAttempt, PromptRequest, ToolCall, ToolResult
+from fallback_plugin.hookspecs import LastWords, ModelAttempt, PromptRequest, ToolCall, ToolResult
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import HealthSettings, ProviderSettings
@@ -513,3 +513,25 @@ async def test_every_other_result_stays_as_it_is(call: ToolCall, output: str) ->
 async def test_a_child_without_text_leaves_the_result_empty() -> None:
     async with a_host() as host:
         assert await a_plugin(host).tool_after(TASK, task_result(EMPTY), host) is None
+
+
+async def test_P4_a_new_process_sends_a_moved_session_back_to_its_primary(tmp_path: Path) -> None:
+    health = HealthSettings(file=tmp_path / "health.sqlite3")
+    stored = settings().model_copy(update={"health": health})
+    first_prompt = PromptRequest(session_id="ses_1", message_id="msg_1", agent="build", model=PRIMARY)
+    async with a_host() as host:
+        before = FallbackPlugin(clock=lambda: 1_000.0)
+        before.settings_changed(stored, host)
+        before._health.close(PRIMARY, "model", 1_060.0, reason="rate_limit", now=1_000.0)
+        assert before.chat_message(first_prompt, host) == A
+        before.host_stopping()
+
+    after = FallbackPlugin(clock=lambda: 1_061.0)
+    async with anyio.create_task_group() as tasks:  # its end waits for what the plugin reads
+        after.settings_changed(stored, Host(tasks))
+    async with a_host() as host:
+        again = PromptRequest(session_id="ses_1", message_id="msg_2", agent="build", model=A)
+        assert after.chat_message(again, host) == PRIMARY
+        await host.toasted(1)
+        assert [toast.message for toast in host.toasts] == [f"Back on {PRIMARY}."]
+        after.host_stopping()

@@ -1,10 +1,15 @@
 """Which model a prompt runs on while the primary cools, and afterwards."""
 
+import json
 from typing import Any
 
 import pytest
 
+from fallback_plugin.fallback import effects
+from fallback_plugin.fallback.decisions import _plain
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.redirect import moved_sessions
+from fallback_plugin.fallback.state import Moved
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import PRIMARY, A, B, Stage, settings
 
@@ -85,10 +90,11 @@ def test_nothing_is_redirected_while_a_failure_is_being_answered() -> None:
 
 def test_the_fallback_picked_by_the_person_becomes_the_primary() -> None:
     stage = after_a_switch()
+    stage.choose(PRIMARY)
     assert stage.choose(A) is None
     stage.now += 60
     assert stage.choose(A) is None
-    assert stage.toasts == []
+    assert [toast.title for toast in stage.toasts] == ["Model chosen"]
 
 
 def test_another_model_picked_by_the_person_is_taken_as_it_is() -> None:
@@ -124,9 +130,9 @@ def test_with_every_model_cooling_the_prompt_runs_where_it_was_sent() -> None:
 
 def test_a_redirect_the_host_did_not_take_is_undone() -> None:
     stage = after_a_switch()
-    assert stage.state.state is not None
-    stage.state.state.mark_failed(A, usable_at=stage.now + 60)
+    stage.close(A, stage.now + 60)
     assert stage.choose(PRIMARY) == B
+    assert stage.state.state is not None
     stage.user("msg_5", PRIMARY)
     assert stage.state.state.current == PRIMARY
     assert stage.state.state.pending is None
@@ -151,3 +157,136 @@ def test_a_primary_that_fails_again_after_its_return_starts_the_chain_anew() -> 
     stage.retry()
     stage.aborted()
     assert stage.asked == [A]
+
+
+def begun_while_closed(**changes: Any) -> Stage:
+    """A new session whose first prompt came while the primary was closed; the fallback answered it."""
+    stage = Stage(Engine(settings(**changes)))
+    stage.close(PRIMARY, stage.now + 60)
+    assert stage.choose(PRIMARY, message="msg_1") == A
+    stage.user("msg_1", A)
+    stage.answer("msg_2", A)
+    stage.content("msg_2")
+    stage.idle()
+    return stage
+
+
+class TestP4:
+    """A redirect is said, is remembered as ours, and ends when the primary is open."""
+
+    def test_P4_a_redirect_is_said_with_its_reason_and_its_end(self) -> None:
+        (toast,) = begun_while_closed().toasts
+        assert toast.variant == "warning"
+        assert toast.message.startswith("fake/primary: rate limited, closed until ")
+        assert toast.message.endswith(". Asking spare/a meanwhile.")
+
+    def test_P4_a_redirect_is_a_decision(self) -> None:
+        stage = begun_while_closed()
+        (record,) = [each for each in stage.all(effects.Record) if each.decision == "redirect"]
+        assert record.why is not None
+        assert (record.why.failed, record.why.taken, record.why.failure.kind) == (PRIMARY, A, "rate_limit")
+        assert [(each.model, each.until) for each in record.why.passed_over] == [(PRIMARY, 1_000_060.0)]
+
+    def test_P4_a_redirect_that_goes_on_is_said_once(self) -> None:
+        stage = begun_while_closed()
+        stage.effects.clear()
+        assert [stage.choose(PRIMARY), stage.choose(PRIMARY)] == [A, A]
+        assert stage.effects == []
+
+    @pytest.mark.parametrize("prompts", [1, 2, 5])
+    def test_P4_a_redirect_that_comes_back_is_no_choice(self, prompts: int) -> None:
+        stage = begun_while_closed()
+        for _ in range(prompts):
+            assert stage.choose(A) is None
+        stage.now += 60
+        stage.effects.clear()
+        assert [stage.choose(A) for _ in range(prompts)] == [PRIMARY] * prompts
+        assert [toast.title for toast in stage.toasts] == ["Model recovered"]
+
+    def test_P4_a_variant_that_the_host_leaves_out_is_no_choice_either(self) -> None:
+        stage = Stage(Engine(settings(("spare/a:high",))))
+        stage.close(PRIMARY, stage.now + 60)
+        assert stage.choose(PRIMARY) == ModelRef("spare", "a", "high")
+        stage.now += 60
+        assert stage.choose(A) == PRIMARY
+
+    def test_P4_so_is_one_of_a_switch_in_the_midst_of_a_turn(self) -> None:
+        stage = after_a_switch()
+        stage.now += 60
+        assert stage.choose(A) == PRIMARY
+
+    def test_P4_once_the_host_has_asked_for_the_primary_the_fallback_is_a_choice(self) -> None:
+        stage = begun_while_closed()
+        stage.now += 60
+        assert stage.choose(A) == PRIMARY
+        assert stage.choose(PRIMARY) is None
+        assert stage.choose(A) is None
+        assert stage.choose(A) is None
+        assert stage.state.state is not None
+        assert stage.state.state.original == A
+
+    def test_P4_the_fallback_picked_while_the_primary_is_closed_stays_and_that_is_said(self) -> None:
+        stage = begun_while_closed()
+        stage.choose(PRIMARY)
+        assert stage.choose(A) is None
+        assert stage.toasts[-1].message == "Staying on spare/a. Pick fake/primary to go back."
+        stage.now += 60
+        assert stage.choose(A) is None
+
+    def test_P4_another_model_ends_it(self) -> None:
+        stage = begun_while_closed()
+        assert stage.choose(B) is None
+        assert stage.choose(A) is None
+        stage.now += 60
+        assert stage.choose(A) is None
+
+    def test_P4_each_stand_in_of_a_chain_counts(self) -> None:
+        stage = begun_while_closed()
+        stage.close(A, stage.now + 60)
+        assert stage.choose(A) == B
+        assert stage.choose(B) is None
+        stage.now += 61
+        assert stage.choose(B) == PRIMARY
+
+    def test_P4_a_new_process_knows_from_the_decisions_where_a_session_was_moved_from(self) -> None:
+        before = begun_while_closed()
+        written = [json.loads(json.dumps(_plain(each, 0.0))) for each in before.all(effects.Record)]
+        after = Stage(health=before.health, now=before.now)
+        after.engine.remember_moved(moved_sessions(written))
+        assert after.choose(A) is None
+        after.now += 61
+        assert after.choose(A) == PRIMARY
+        assert [toast.title for toast in after.toasts] == ["Model recovered"]
+
+    @pytest.mark.parametrize("ended_by", ["back", "chosen by the user"])
+    def test_P4_a_session_that_came_back_is_none_of_those(self, ended_by: str) -> None:
+        why = {"failed": "fake/primary", "taken": "spare/a"}
+        moved = {"session": "ses_1", "decision": "redirect", "why": why}
+        assert set(moved_sessions([moved])) == {"ses_1"}
+        assert moved_sessions([moved, {"session": "ses_1", "decision": ended_by}]) == {}
+
+    def test_P4_a_chain_of_switches_leads_back_to_its_beginning(self) -> None:
+        steps = [("fake/primary", "spare/a"), ("spare/a", "third/b")]
+        decisions = [
+            {"session": "ses_1", "decision": "switch", "why": {"failed": failed, "taken": taken}}
+            for failed, taken in steps
+        ]
+        assert moved_sessions(decisions) == {"ses_1": {None: Moved(PRIMARY, frozenset({A, B}))}}
+        to_primary = {"failed": "third/b", "taken": "fake/primary"}
+        decisions.append({"session": "ses_1", "decision": "switch", "why": to_primary})
+        assert moved_sessions(decisions) == {}
+
+    @pytest.mark.parametrize("of_plan", [PRIMARY, ModelRef("fake", "planner")])
+    def test_P4_a_turn_of_another_agent_makes_it_no_choice(self, of_plan: ModelRef) -> None:
+        stage = begun_while_closed()
+        assert stage.choose(of_plan, agent="plan") == (A if of_plan == PRIMARY else None)
+        assert stage.choose(A) is None
+        stage.now += 60
+        assert stage.choose(A) == PRIMARY
+        assert stage.choose(of_plan, agent="plan") is None
+
+    @pytest.mark.parametrize("sticky", [True, False])
+    def test_P4_sticky_sessions_stay(self, *, sticky: bool) -> None:
+        stage = begun_while_closed(sticky=sticky)
+        stage.now += 60
+        assert stage.choose(A) == (None if sticky else PRIMARY)

@@ -211,3 +211,106 @@ class TestHalfOpen:
             stage.aborted()
         assert stage.asked == asked
         assert stage.in_flight is bool(asked)
+
+
+class TestCleared:
+    """What a session knows of a model by itself never outlives health."""
+
+    def clear(self, stage: Stage) -> None:
+        stage.health.clear([key for key, _ in stage.health.view(stage.now).entries()])
+
+    @pytest.mark.parametrize("error", [None, api_error(401), api_error(503)])
+    def test_P5_what_is_cleared_may_be_asked_by_the_session_in_which_it_failed(
+        self, error: dict[str, object] | None
+    ) -> None:
+        one, other = sessions(2)
+        fail(one, error)
+        one.began("msg_3", A)
+        one.idle()
+        assert (one.choose(PRIMARY), other.choose(PRIMARY)) == (A, A)
+        self.clear(one)
+        assert (one.choose(PRIMARY), other.choose(PRIMARY)) == (None, None)
+
+    def test_P5_what_another_sessions_answer_opens_is_open_to_the_one_in_which_it_failed(self) -> None:
+        one, other = sessions(2)
+        fail(one)
+        one.began("msg_3", A)
+        one.idle()
+        other.now += 1
+        other.user()
+        other.answer("msg_2")
+        other.content("msg_2")
+        assert one.choose(PRIMARY) is None
+
+    def test_P5_the_answer_of_a_closed_model_opens_it(self) -> None:
+        (stage,) = sessions(1)
+        for model in (PRIMARY, A, B):
+            stage.close(model, stage.now + 3600)
+        stage.now += 1
+        assert stage.choose(PRIMARY) is None
+        stage.user()
+        stage.answer("msg_2")
+        stage.content("msg_2")
+        assert stage.health.view(stage.now).closed_until(PRIMARY) < stage.now
+        assert stage.health.view(stage.now).closed_until(A) > stage.now
+
+    def test_P5_an_answer_asked_for_before_the_failure_opens_nothing(self) -> None:
+        (stage,) = sessions(1)
+        stage.user()
+        stage.answer("msg_2")
+        stage.now += 1
+        stage.close(PRIMARY, stage.now + 3600)
+        stage.content("msg_2")
+        assert stage.health.view(stage.now).closed_until(PRIMARY) > stage.now
+
+    def test_P5_a_failure_that_closes_nothing_keeps_its_model_out_of_its_own_turn_only(self) -> None:
+        stage = Stage(Engine(settings(("spare/a", "fake/primary", "third/b"))))
+        stage.user()
+        stage.answer("msg_2")
+        stage.error(api_error(400, "This model has no word for it"))
+        assert stage.asked == []
+        stage.engine.settings = settings(
+            ("spare/a", "fake/primary", "third/b"), policy={"bad_request": "fallback"}
+        )
+        stage.user("msg_3")
+        stage.answer("msg_4", parent="msg_3")
+        stage.error(api_error(400, "This model has no word for it"))
+        stage.idle()
+        stage.aborted()
+        stage.accepted()
+        stage.user("msg_3", A)
+        stage.answer("msg_5", A, parent="msg_3")
+        stage.error(api_error(400, "Nor has this"))
+        stage.idle()
+        stage.aborted()
+        stage.accepted()
+        assert stage.asked == [A, B]
+        assert stage.health.view(stage.now).entries() == ()
+        assert stage.choose(PRIMARY) is None
+
+    def test_P5_what_a_failure_closes_stays_out_of_its_turn_whatever_health_says(self) -> None:
+        stage = Stage(Engine(settings(("spare/a", "fake/sibling", "third/b"), cooldown="0s")))
+        fail(stage, api_error(401))
+        assert stage.asked == [A]
+        stage.user("msg_1", A)
+        stage.answer("msg_3", A)
+        stage.error(api_error(503))
+        stage.idle()
+        stage.aborted()
+        assert stage.asked == [A, B]
+
+
+def test_P6_a_providers_word_that_does_not_hold_is_doubled_up_to_the_cooldown() -> None:
+    (stage,) = sessions(1)
+    waits = []
+    for number in range(8):
+        stage.user(f"msg_{number}")
+        stage.answer(f"msg_{number}_a", parent=f"msg_{number}")
+        stage.error(api_error(429, responseHeaders={"retry-after": "3"}))
+        until = stage.health.view(stage.now).closed_until(PRIMARY)
+        waits.append(round(until - stage.now))
+        stage.idle()
+        stage.aborted()
+        stage.accepted()
+        stage.now = until
+    assert waits == [3, 6, 12, 24, 48, 60, 60, 60]

@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState, Plan, Refusal
+from fallback_plugin.health import HealthView
+from fallback_plugin.health.closure import Closure
+from fallback_plugin.health.scope import closing_key
 from fallback_plugin.model_ref import ModelRef
 
 PRIMARY = ModelRef("anthropic", "opus")
@@ -18,49 +22,59 @@ COOLDOWN_S = 60.0
 USABLE_AT = NOW + COOLDOWN_S
 
 
+def close(state: FallbackState, model: ModelRef, until: float = USABLE_AT) -> None:
+    """Close a model in the health that the state sees."""
+    shared = state.health.shared
+    closures = {**shared.view.closures, closing_key(model, "model"): Closure(until, "rate_limit", 1, NOW)}
+    shared.view = HealthView(shared.view.now, closures)
+
+
+def look(state: FallbackState, now: float) -> None:
+    """Let the state see health as it is at ``now``."""
+    state.health.shared.view = HealthView(now, state.health.shared.view.closures)
+
+
+def on(model: ModelRef) -> FallbackState:
+    """Return a state on a primary, with a health of its own in which all is open."""
+    return FallbackState.on(model, SessionHealth(SharedHealth(HealthView(NOW)), "ses_1"))
+
+
 def step(state: FallbackState, now: float = NOW, chain: tuple[ModelRef, ...] = CHAIN) -> Plan:
     """Take one step along the chain, the failed model cooling for a minute."""
     plan = state.plan(chain, now, max_attempts=10)
     assert isinstance(plan, Plan)
-    assert state.commit(plan, usable_at=now + COOLDOWN_S)
+    assert state.commit(plan)
+    close(state, plan.failed, now + COOLDOWN_S)
     return plan
 
 
 def on_first_fallback() -> FallbackState:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     step(state)
     return state
 
 
 def on_last_fallback() -> FallbackState:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     for _ in CHAIN:
         step(state)
     return state
 
 
 def test_a_new_state_runs_on_its_primary_before_the_chain() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
     assert (state.original, state.current, state.index) == (PRIMARY, PRIMARY, -1)
 
 
 def test_a_new_state_has_no_failures_attempts_or_pending_model() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
-    assert (state.usable_at, state.attempts, state.pending) == ({}, 0, None)
-
-
-def test_two_new_states_share_nothing() -> None:
-    one, other = FallbackState.on(PRIMARY), FallbackState.on(PRIMARY)
-
-    one.mark_failed(PRIMARY, usable_at=USABLE_AT)
-
-    assert not other.cooling(PRIMARY, NOW)
+    assert (state.attempts, state.pending) == (0, None)
 
 
 def test_a_model_that_never_failed_does_not_cool() -> None:
-    assert not FallbackState.on(PRIMARY).cooling(FIRST, NOW)
+    assert not on(PRIMARY).cooling(FIRST, NOW)
 
 
 @pytest.mark.parametrize(
@@ -69,46 +83,29 @@ def test_a_model_that_never_failed_does_not_cool() -> None:
     ids=["at the failure", "just before the end", "at the very end", "after it"],
 )
 def test_a_failed_model_cools_until_the_end_of_its_cooldown(*, now: float, cooling: bool) -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
+    close(state, PRIMARY)
 
-    state.mark_failed(PRIMARY, usable_at=USABLE_AT)
+    look(state, now)
 
     assert state.cooling(PRIMARY, now) is cooling
 
 
-@pytest.mark.parametrize("cooldown_s", [0.0, -5.0], ids=["zero", "negative"])
-def test_a_cooldown_that_is_not_positive_is_none(cooldown_s: float) -> None:
-    state = FallbackState.on(PRIMARY)
-
-    state.mark_failed(PRIMARY, usable_at=NOW + cooldown_s)
-
-    assert not state.cooling(PRIMARY, NOW)
-
-
-def test_a_shorter_cooldown_does_not_open_a_model_early() -> None:
-    state = FallbackState.on(PRIMARY)
-    state.mark_failed(PRIMARY, usable_at=NOW + 3600)
-
-    state.mark_failed(PRIMARY, usable_at=USABLE_AT)
-
-    assert state.cooling(PRIMARY, NOW + 3599)
-
-
 def test_variants_of_one_model_cool_apart() -> None:
     high, low = ModelRef("openai", "gpt", "high"), ModelRef("openai", "gpt", "low")
-    state = FallbackState.on(high)
+    state = on(high)
 
-    state.mark_failed(high, usable_at=USABLE_AT)
+    close(state, high)
 
     assert not state.cooling(low, NOW)
 
 
 def test_an_empty_chain_has_no_candidate() -> None:
-    assert FallbackState.on(PRIMARY).next_candidate((), NOW) is None
+    assert on(PRIMARY).next_candidate((), NOW) is None
 
 
 def test_the_first_candidate_is_the_head_of_the_chain() -> None:
-    assert FallbackState.on(PRIMARY).next_candidate(CHAIN, NOW) == 0
+    assert on(PRIMARY).next_candidate(CHAIN, NOW) == 0
 
 
 def test_the_search_goes_on_after_the_present_place() -> None:
@@ -116,23 +113,23 @@ def test_the_search_goes_on_after_the_present_place() -> None:
 
 
 def test_a_cooling_candidate_is_skipped() -> None:
-    state = FallbackState.on(PRIMARY)
-    state.mark_failed(FIRST, usable_at=USABLE_AT)
+    state = on(PRIMARY)
+    close(state, FIRST)
 
     assert state.next_candidate(CHAIN, NOW) == 1
 
 
 def test_a_candidate_whose_cooldown_ended_is_offered_again() -> None:
-    state = FallbackState.on(PRIMARY)
-    state.mark_failed(FIRST, usable_at=USABLE_AT)
+    state = on(PRIMARY)
+    close(state, FIRST)
 
     assert state.next_candidate(CHAIN, USABLE_AT) == 0
 
 
 def test_no_candidate_is_left_while_all_cool() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     for model in CHAIN:
-        state.mark_failed(model, usable_at=USABLE_AT)
+        close(state, model)
 
     assert state.next_candidate(CHAIN, NOW) is None
 
@@ -146,19 +143,19 @@ def test_the_search_does_not_wrap_around_once_cooldowns_end() -> None:
 
 
 def test_the_current_model_is_no_candidate() -> None:
-    assert FallbackState.on(FIRST).next_candidate(CHAIN, NOW) == 1
+    assert on(FIRST).next_candidate(CHAIN, NOW) == 1
 
 
 def test_a_chain_of_the_current_model_alone_has_no_candidate() -> None:
-    assert FallbackState.on(FIRST).next_candidate((FIRST,), NOW) is None
+    assert on(FIRST).next_candidate((FIRST,), NOW) is None
 
 
 def test_every_repetition_of_the_current_model_is_skipped() -> None:
-    assert FallbackState.on(FIRST).next_candidate((FIRST, FIRST, SECOND, FIRST), NOW) == 2
+    assert on(FIRST).next_candidate((FIRST, FIRST, SECOND, FIRST), NOW) == 2
 
 
 def test_a_plan_names_what_is_left_what_comes_and_its_place() -> None:
-    assert FallbackState.on(PRIMARY).plan(CHAIN, NOW, max_attempts=10) == Plan(PRIMARY, FIRST, 0)
+    assert on(PRIMARY).plan(CHAIN, NOW, max_attempts=10) == Plan(PRIMARY, FIRST, 0)
 
 
 def test_planning_changes_nothing() -> None:
@@ -171,13 +168,13 @@ def test_planning_changes_nothing() -> None:
 
 
 def test_planning_twice_gives_the_same_plan() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
     assert state.plan(CHAIN, NOW, max_attempts=10) == state.plan(CHAIN, NOW, max_attempts=10)
 
 
 def test_a_chain_of_the_current_model_alone_is_refused_as_exhausted() -> None:
-    assert FallbackState.on(FIRST).plan((FIRST,), NOW, max_attempts=10) == Refusal("exhausted")
+    assert on(FIRST).plan((FIRST,), NOW, max_attempts=10) == Refusal("exhausted")
 
 
 def test_a_plan_is_refused_when_no_candidate_is_left() -> None:
@@ -198,90 +195,68 @@ def test_one_advance_below_the_cap_is_allowed() -> None:
 
 
 def test_a_commit_moves_the_session_to_the_planned_model() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
     step(state)
 
     assert (state.current, state.index, state.attempts) == (FIRST, 0, 1)
 
 
-def test_a_commit_lets_the_failed_model_cool() -> None:
-    state = FallbackState.on(PRIMARY)
-
-    step(state)
-
-    assert state.usable_at == {PRIMARY: USABLE_AT}
-
-
 def test_a_commit_confirms_the_pending_model() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     plan = state.plan(CHAIN, NOW, max_attempts=10)
     assert isinstance(plan, Plan)
     state.pending = FIRST
 
-    state.commit(plan, usable_at=USABLE_AT)
+    state.commit(plan)
 
     assert state.pending is None
 
 
 def test_a_plan_is_carried_out_once() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     plan = step(state)
     after_the_first = state.snapshot()
 
-    second = state.commit(plan, usable_at=USABLE_AT)
+    second = state.commit(plan)
 
     assert (second, state.snapshot()) == (False, after_the_first)
 
 
 def test_a_plan_older_than_another_change_is_refused() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     old = state.plan(CHAIN, NOW, max_attempts=10)
     assert isinstance(old, Plan)
     step(state)
     step(state)
     before = state.snapshot()
 
-    accepted = state.commit(old, usable_at=USABLE_AT)
+    accepted = state.commit(old)
 
     assert (accepted, state.snapshot()) == (False, before)
 
 
 def test_plan_and_commit_walk_the_chain_to_its_end() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
     walked = [step(state).model for _ in CHAIN]
 
     assert tuple(walked) == CHAIN
 
 
-def test_a_walk_leaves_one_cooldown_for_each_model_that_failed() -> None:
-    state = on_last_fallback()
-
-    assert set(state.usable_at) == {PRIMARY, FIRST, SECOND}
-
-
 def test_preparing_moves_the_session_and_leaves_the_new_model_pending() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
-    planned = state.prepare(CHAIN, NOW, max_attempts=10, usable_at=USABLE_AT)
+    planned = state.prepare(CHAIN, NOW, max_attempts=10)
 
     assert (planned, state.current, state.pending) == (Plan(PRIMARY, FIRST, 0), FIRST, FIRST)
 
 
-def test_preparing_lets_the_failed_model_cool() -> None:
-    state = FallbackState.on(PRIMARY)
-
-    state.prepare(CHAIN, NOW, max_attempts=10, usable_at=USABLE_AT)
-
-    assert state.usable_at == {PRIMARY: USABLE_AT}
-
-
 def test_preparing_again_and_again_advances_step_by_step() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
     for _ in range(2):
-        state.prepare(CHAIN, NOW, max_attempts=10, usable_at=USABLE_AT)
+        state.prepare(CHAIN, NOW, max_attempts=10)
 
     assert (state.current, state.index, state.attempts) == (SECOND, 1, 2)
 
@@ -289,7 +264,7 @@ def test_preparing_again_and_again_advances_step_by_step() -> None:
 def test_preparing_succeeds_one_advance_below_the_cap() -> None:
     state = FallbackState(original=PRIMARY, current=PRIMARY, attempts=9)
 
-    state.prepare(CHAIN, NOW, max_attempts=10, usable_at=USABLE_AT)
+    state.prepare(CHAIN, NOW, max_attempts=10)
 
     assert (state.current, state.attempts) == (FIRST, 10)
 
@@ -305,7 +280,7 @@ def test_a_refused_preparation_leaves_the_state_alone(
     state = on_first_fallback()
     before = state.snapshot()
 
-    planned = state.prepare(chain, NOW, max_attempts=max_attempts, usable_at=USABLE_AT)
+    planned = state.prepare(chain, NOW, max_attempts=max_attempts)
 
     assert isinstance(planned, Refusal)
     assert (planned.reason, state.snapshot()) == (reason, before)
@@ -332,11 +307,12 @@ def test_a_new_turn_stays_on_the_fallback_and_keeps_the_cooldowns() -> None:
 
     state.begin_turn()
 
-    assert (state.current, state.index, state.usable_at) == (FIRST, 0, {PRIMARY: USABLE_AT})
+    assert (state.current, state.index) == (FIRST, 0)
+    assert state.cooling(PRIMARY, NOW)
 
 
 def test_there_is_nothing_to_recover_on_the_primary() -> None:
-    assert not FallbackState.on(PRIMARY).recover(NOW)
+    assert not on(PRIMARY).recover(NOW)
 
 
 def test_recovery_is_refused_while_the_primary_cools() -> None:
@@ -369,15 +345,6 @@ def test_recovery_resets(field: str, value: object) -> None:
     assert getattr(state, field) == value
 
 
-def test_recovery_keeps_the_cooldowns() -> None:
-    state = on_first_fallback()
-    state.mark_failed(FIRST, usable_at=NOW + 3600)
-
-    state.recover(USABLE_AT)
-
-    assert state.cooling(FIRST, USABLE_AT)
-
-
 def test_after_recovery_the_chain_begins_anew() -> None:
     state = on_last_fallback()
 
@@ -396,27 +363,8 @@ def test_restoring_undoes_a_commit() -> None:
     assert state.snapshot() == before
 
 
-def test_a_snapshot_does_not_follow_the_state() -> None:
-    state = FallbackState.on(PRIMARY)
-    before = state.snapshot()
-
-    state.mark_failed(PRIMARY, usable_at=USABLE_AT)
-
-    assert before.usable_at == {}
-
-
-def test_a_restored_state_does_not_write_into_the_snapshot() -> None:
-    state = FallbackState.on(PRIMARY)
-    before = state.snapshot()
-    state.restore(before)
-
-    state.mark_failed(PRIMARY, usable_at=USABLE_AT)
-
-    assert before.usable_at == {}
-
-
 def test_restoring_leaves_the_primary_alone() -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
     before = state.snapshot()
     state.original = SECOND
 
@@ -434,11 +382,12 @@ def test_restoring_leaves_the_primary_alone() -> None:
 def test_one_turn_never_takes_more_steps_than_chain_or_cap_allow(
     chain: tuple[ModelRef, ...], max_attempts: int, cooldowns: list[float]
 ) -> None:
-    state = FallbackState.on(PRIMARY)
+    state = on(PRIMARY)
 
     places = []
     for cooldown_s in cooldowns:
-        planned = state.prepare(chain, NOW, max_attempts=max_attempts, usable_at=NOW + cooldown_s)
+        planned = state.prepare(chain, NOW, max_attempts=max_attempts)
+        close(state, state.current, NOW + cooldown_s)
         if isinstance(planned, Plan):
             places.append(planned.index)
 

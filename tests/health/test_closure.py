@@ -46,6 +46,17 @@ def test_each_failure_in_a_row_closes_for_twice_as_long_up_to_a_day() -> None:
     assert waits[10:] == [61_440, MAX_WAIT_S, MAX_WAIT_S, MAX_WAIT_S]
 
 
+def test_P6_the_growth_has_an_end_where_one_is_set() -> None:
+    record, now, waits = None, NOW, []
+    for _ in range(6):
+        record = closed(record, now + 3, reason="rate_limit", now=now, base_s=3, grows_to_s=20)
+        assert record is not None
+        waits.append(record.until - now)
+        now = record.until
+
+    assert waits == [3, 6, 12, 20, 20, 20]
+
+
 def test_a_hint_longer_than_the_growth_is_kept() -> None:
     """Complaint 86: hints cut to some minutes led to 233 probes in 22 hours."""
     assert failed(RECORD, AFTER, wait_s=20 * HOUR).until == AFTER + 20 * HOUR

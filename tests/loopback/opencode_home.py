@@ -72,8 +72,14 @@ class OpenCodeHome:
 
         ``settings`` are written to the user's file; ``scope`` is ``user`` or ``project``.
         """
+        said = self.command("install", "opencode", f"--{scope}")
+        self.write_settings(settings)
+        return said
+
+    def command(self, *arguments: str) -> str:
+        """Run a command of ours in this home, and return what it printed."""
         done = subprocess.run(
-            [_COMMAND, "install", "opencode", f"--{scope}"],
+            [_COMMAND, *arguments],
             env=self.environment,
             cwd=self.directory,
             capture_output=True,
@@ -81,8 +87,7 @@ class OpenCodeHome:
             check=False,
         )
         if done.returncode != 0:
-            raise AssertionError(f"install failed with {done.returncode}:\n{done.stdout}{done.stderr}")
-        self.write_settings(settings)
+            raise AssertionError(f"{arguments[0]} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def write_settings(self, text: str) -> None:

@@ -15,6 +15,7 @@ from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Run
 from fallback_plugin.agent.turns.attempts import Attempts
+from fallback_plugin.agent.turns.every_reason import ChainOf
 from fallback_plugin.agent.turns.fallback_note import ReadFailure, Resting
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.history import Sessions
@@ -53,6 +54,7 @@ class TurnRunner:
         giving_up: GivingUp,
         read_failure: ReadFailure,
         resting: Resting,
+        chain: ChainOf,
         clock: Clock = time.time,
         new_id: NewId = new_id,
         max_steps: int = MAX_STEPS,
@@ -67,6 +69,8 @@ class TurnRunner:
             permissions=permissions,
             hooks=hooks,
             read_failure=read_failure,
+            resting=resting,
+            chain=chain,
             clock=clock,
             new_id=new_id,
             max_steps=max_steps,

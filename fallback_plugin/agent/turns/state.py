@@ -8,7 +8,8 @@ from fallback_plugin.agent.protocols import TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
 from fallback_plugin.agent.turns.attempts import Asker, Attempts
-from fallback_plugin.agent.turns.fallback_note import ReadFailure
+from fallback_plugin.agent.turns.every_reason import ChainOf
+from fallback_plugin.agent.turns.fallback_note import ReadFailure, Resting
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.agent.turns.messages import assistant_message
@@ -43,6 +44,8 @@ class TurnServices:
     permissions: Permissions
     hooks: TurnHooks
     read_failure: ReadFailure
+    resting: Resting
+    chain: ChainOf
     clock: Clock
     new_id: NewId
     max_steps: int = MAX_STEPS

@@ -1,5 +1,8 @@
 """A model fails in our own host: its turn goes on in the same run, and nothing is shown twice."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -68,6 +71,8 @@ def provider() -> Iterator[ScriptedProvider]:
         "told-to-rest": [status(429, headers={"retry-after": "3600"})],
         "fails-first": [status(503)],
         "idles": [status(429)],
+        "cleared": [status(429, headers={"retry-after": "3600"}), stream("Its own answer.")],
+        "short-rest": [status(429, headers={"retry-after": "7"})],
         "answers": [stream("The answer.")],
         "fails-as-well": [status(503)],
         "after-a-tool": [tool_call("write", {"path": "done.txt", "content": "once"}), status(429)],
@@ -79,7 +84,7 @@ def provider() -> Iterator[ScriptedProvider]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider) -> Iterator[AgentServer]:
     # What a test closes, no other one asks for: they come in any order.
-    own = ("told-to-rest", "fails-first", "idles", "after-a-tool")
+    own = ("told-to-rest", "fails-first", "idles", "after-a-tool", "cleared", "short-rest")
     models = {f"of-{name}": [name] for name in [*FAILURES, *own]}
     models["spare"] = ["answers", "fails-as-well"]
     home = AgentHome(tmp_path_factory.mktemp("host"), provider, models, SETTINGS)
@@ -165,7 +170,13 @@ def test_when_all_fail_it_is_said_once_and_the_turn_ends_with_the_error(server: 
     _, answered = server.messages(session)
     assert words(answered) == ""
     assert answered["info"]["modelID"] == "fails-as-well"
-    assert answered["info"]["error"]["data"]["statusCode"] == 503
+    error = answered["info"]["error"]["data"]
+    assert error["statusCode"] == 503
+    assert [line.partition(". ")[0] for line in error["message"].splitlines()] == [
+        "No model could answer.",
+        "of-fails-first/fails-first: overloaded (503)",
+        "spare/fails-as-well: overloaded (503)",
+    ]
 
 
 def test_a_closed_model_gets_no_request_at_all(server: AgentServer, provider: ScriptedProvider) -> None:
@@ -178,3 +189,43 @@ def test_a_closed_model_gets_no_request_at_all(server: AgentServer, provider: Sc
     assert provider.requests("told-to-rest", session=session) == []
     asked, _ = server.messages(session)
     assert asked["info"]["model"] == {"providerID": "spare", "modelID": "answers"}
+
+
+def command(server: AgentServer, *arguments: str) -> str:
+    """Run a command of ours in the server's home."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fallback_plugin", *arguments],
+        env=server.home.environment,
+        cwd=server.home.directory,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_P5_what_is_cleared_is_asked_again_by_the_session_in_which_it_failed(
+    server: AgentServer, provider: ScriptedProvider
+) -> None:
+    session = server.create_session()
+    for clears, answer in ((False, "The answer."), (False, "The answer."), (True, "Its own answer.")):
+        if clears:
+            command(server, "health", "clear", "of-cleared/cleared")
+        position = server.events.position
+        server.prompt(session, "Who answers?", "of-cleared/cleared", agent="build")
+        server.wait_for_answer(session, answer, since=position)
+
+    asked = [request.model for request in provider.requests(session=session)]
+    assert asked == ["cleared", "answers", "answers", "cleared"]
+
+
+def test_P6_a_model_is_closed_for_as_long_as_its_provider_says(server: AgentServer) -> None:
+    session = server.create_session()
+    position = server.events.position
+    server.prompt(session, "Who answers?", "of-short-rest/short-rest", agent="build")
+    end_of_run(server, session, position)
+
+    (entry,) = (
+        each for each in json.loads(command(server, "health", "--json")) if each["name"] == "short-rest"
+    )
+    assert round(entry["until"] - entry["closed_at"]) == 7

@@ -88,6 +88,7 @@ class Stage:
             giving_up=self.giving_up,
             read_failure=lambda model, failure: attempt_failure(model, failure.error, failure.ending, 0.0),
             resting=(closures or {}).get,
+            chain=lambda _: tuple(closures or ()),
             **more,
         )
         self.session = self.store.new_session()

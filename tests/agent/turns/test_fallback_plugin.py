@@ -215,6 +215,40 @@ async def test_when_no_model_is_left_the_turn_fails_once(provider: ScriptedProvi
         assert len(on.store.answers(on.session)) == 1
 
 
+async def test_P10_a_turn_that_no_model_answers_holds_every_reason(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", status(429, "Slow down."))
+    provider.script("second", status(503))
+    provider.script("third", status(401, "No such key: ***"))
+    async with staged(provider, tmp_path) as (on, hooks, _):
+        assert await turn(on, hooks) == "failed"
+
+        (answer,) = on.store.answers(on.session)
+        error = answer["info"]["error"]
+    assert (error["name"], error["data"]["statusCode"]) == ("APIError", 401)
+    title, *lines = error["data"]["message"].splitlines()
+    assert title == "No model could answer."
+    assert [line.partition(". ")[0] for line in lines] == [
+        "scripted/first: rate limited (429)",
+        "scripted/second: overloaded (503)",
+        "scripted/third: refused the key (401)",
+    ]
+    assert lines[0].endswith("Slow down.")
+
+
+async def test_P5_the_answer_of_a_closed_model_opens_it(provider: ScriptedProvider, tmp_path: Path) -> None:
+    for model in ("first", "second", "third"):
+        provider.script(model, status(429), stream("Back."))
+    async with staged(provider, tmp_path) as (on, hooks, _):
+        assert await turn(on, hooks) == "failed"
+        assert await turn(on, hooks) == "completed"
+
+        hooks.plugin.chat_message(PromptRequest(session_id="ses_other"), hooks.host)  # looks at health
+        closed = [key.name for key, _ in hooks.plugin.engine.health.view.entries()]
+        assert closed == ["second", "third"]
+
+
 async def test_a_silent_model_is_left_by_the_plugins_own_timer(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:

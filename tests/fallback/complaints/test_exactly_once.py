@@ -110,8 +110,7 @@ def test_complaint_09_one_retry_event_is_enough_and_its_wait_is_kept() -> None:
     stage.aborted()
     stage.accepted()
     assert stage.asked == [A]
-    assert stage.state.state is not None
-    assert stage.state.state.usable_at[PRIMARY] == pytest.approx(stage.now + 19_920, abs=1)
+    assert stage.last(effects.CloseModel).until == pytest.approx(stage.now + 19_920, abs=1)
 
 
 def test_complaint_11_a_healthy_fallback_may_take_its_time() -> None:

@@ -26,8 +26,7 @@ def test_the_primary_comes_back_at_the_very_end_of_its_cooldown(
     early_s: float, chosen: ModelRef | None
 ) -> None:
     stage = answered()
-    assert stage.state.state is not None
-    stage.now = stage.state.state.usable_at[PRIMARY] - early_s
+    stage.now = stage.health.view(stage.now).closed_until(PRIMARY) - early_s
     assert stage.choose(PRIMARY) == chosen
 
 
@@ -82,6 +81,7 @@ def test_a_return_the_host_did_not_make_is_undone() -> None:
 
 def test_a_fallback_picked_by_the_person_is_not_taken_away_when_the_old_primary_is_usable() -> None:
     stage = answered()
+    stage.choose(PRIMARY)
     stage.choose(A)
     stage.now += COOLDOWN_S
     assert stage.choose(None) == A

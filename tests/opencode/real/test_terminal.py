@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tests.loopback.opencode_home import OpenCodeHome
+from tests.loopback.opencode_run import run
 from tests.loopback.opencode_terminal import OpenCodeTerminal
 from tests.loopback.provider import SMALL_MODEL, ScriptedProvider
 from tests.loopback.reply import Gate, Pause, Reply, status, stream
@@ -34,6 +35,16 @@ class Screens:
     primary: str
     while_switching: str
     when_answered: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redirected:
+    """Three prompts of a terminal whose primary was closed before the first and opened after it."""
+
+    asked: list[str]
+    first: str
+    second: str
+    explained: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,31 @@ def stopped(
         return Stopped(before, asked(provider, session)[len(before) :], terminal.screen, terminal.quit())
 
 
+@pytest.fixture(scope="module")
+def redirected(
+    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path, tmux: Path, provider: ScriptedProvider
+) -> Redirected:
+    root = tmp_path_factory.mktemp("opencode")
+    home = OpenCodeHome(root, provider, {"p": ["closed"], "q": ["fallback"]})
+    home.install_plugin('[fallback]\nfallback_models = ["q/fallback"]\ncooldown = "1h"\n')
+    provider.script("closed", status(429))
+    run(opencode_binary, home, "p/closed")
+    before = len(provider.requests())
+    with OpenCodeTerminal(opencode_binary, home, tmux) as terminal:
+        terminal.prompt("The first one.")
+        first = terminal.wait_for("closed until")
+        terminal.wait_for(ANSWER)
+        provider.script("closed", stream("Answer of the primary."))
+        home.command("health", "clear", "--all")
+        terminal.prompt("The second one.")
+        second = terminal.wait_for("Back on")
+        terminal.wait_for("Answer of the primary.")
+        terminal.prompt("The third one.")
+        terminal.wait_for(lambda screen: screen.count("Answer of the primary.") == 2)
+    models = [request.model for request in provider.requests()[before:] if request.model != SMALL_MODEL]
+    return Redirected(models, first, second, home.command("explain"))
+
+
 def asked(provider: ScriptedProvider, session: str | None) -> list[str]:
     """Return the models a session asked, without the one that finds its title."""
     return [request.model for request in provider.requests(session=session) if request.model != SMALL_MODEL]
@@ -141,3 +177,39 @@ def test_escape_while_the_fallback_answers_is_final(stopped: Stopped) -> None:
 
 def test_quitting_leaves_no_process_behind(stopped: Stopped) -> None:
     assert stopped.left_behind == []
+
+
+def test_P4_a_redirect_at_the_first_prompt_is_said_with_its_reason(redirected: Redirected) -> None:
+    # A toast breaks its lines where the words end.
+    said = " ".join(redirected.first.split())
+    assert "p/closed: rate limited" in said
+    assert "closed until" in said
+
+
+def test_P4_the_terminals_next_prompts_go_to_the_primary_once_that_is_open(redirected: Redirected) -> None:
+    assert redirected.asked == ["fallback", "closed", "closed"]
+    assert "Back on p/closed." in redirected.second
+
+
+def test_P4_explain_names_the_redirect_and_the_way_back(redirected: Redirected) -> None:
+    assert "p/closed → q/fallback" in redirected.explained
+    assert "it was closed when the prompt came" in redirected.explained
+    assert "back (p/closed may be asked again)" in redirected.explained
+
+
+def test_P10_a_turn_whose_models_are_all_limited_goes_to_the_one_that_opens(
+    tmp_path: Path, opencode_binary: Path, tmux: Path, provider: ScriptedProvider
+) -> None:
+    provider.script("opens", status(429, headers={"retry-after": "4"}), stream("Answer after the wait."))
+    provider.script("stays-shut", status(429, headers={"retry-after": "60"}))
+    with opened(
+        tmp_path, opencode_binary, tmux, provider, primary="opens", fallback="stays-shut"
+    ) as terminal:
+        terminal.prompt(PROMPT)
+        said = terminal.wait_for("First to open")
+        answered = terminal.wait_for("Answer after the wait.", timeout_s=30)
+        session = provider.requests("opens")[0].session
+
+    assert "All fallbacks exhausted" in said
+    assert answered.count(PROMPT) == 1, answered
+    assert asked(provider, session) == ["opens", "stays-shut", "opens"]

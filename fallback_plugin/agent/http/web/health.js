@@ -105,7 +105,7 @@ function modelRow({ model, state, until, reason, scope, failures }, at, now) {
   );
 }
 
-const DECISIONS = { switch: 'Switched', retry: 'Tried once more', exhausted: 'No model left' };
+const DECISIONS = { switch: 'Switched', retry: 'Tried once more', exhausted: 'No model left', redirect: 'Kept from a closed model' };
 
 function switchView({ at, session, decision, why }, title) {
   return element(
