@@ -28,6 +28,7 @@ def test_codes_are_stable() -> None:
         "PluginLoadError": "plugin_load",
         "InstallError": "install",
         "AgentError": "agent",
+        "SessionBusyError": "session_busy",
         "StoreError": "store",
         "FencedError": "fenced",
         "TraceError": "trace",

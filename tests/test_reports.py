@@ -9,8 +9,6 @@ import pytest
 TESTS: Final = Path(__file__).parent
 PAGE: Final = (TESTS.parent / "docs" / "reports.md").read_text(encoding="utf-8")
 ROWS: Final = dict(re.findall(r"^\| ([BES]\d+) \|.*\| (.*) \|$", PAGE, re.MULTILINE))
-PENDING: Final = {"B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10"}
-"""Rows whose tests come with the changes that mend them, P6 and P12 to P18."""
 NAMES: Final = {
     name
     for file in TESTS.rglob("test_*.py")
@@ -30,7 +28,5 @@ def test_what_a_row_names_is_there(row: str) -> None:
     assert named
     for name in named:
         prefix = name.removesuffix("…")
-        if row in PENDING and re.fullmatch(r"test_P\d+_…", name):
-            continue
         is_test = any(each == prefix or each.startswith(f"{prefix.rstrip('_')}_") for each in NAMES)
         assert is_test or (TESTS.parent / name).exists(), name

@@ -27,11 +27,17 @@ def heals(failure: Failure) -> bool:
 
 
 def first_left(session: Session, now: float) -> PassedOver | None:
-    """Return why the model that a session's turn began with was left, None if it was not."""
-    reasons = session.turn.reasons if session.turn else {}
-    if session.state is None or not reasons:
+    """Return why the first model that was left in a session's turn was left, None if there is none.
+
+    The model that is on now may be one that had failed and was gone back to.
+    """
+    if session.state is None or session.turn is None:
         return None
-    model, failure = next(iter(reasons.items()))
+    now_on = session.turn.attempt.model
+    left = ((model, failure) for model, failure in session.turn.reasons.items() if model != now_on)
+    model, failure = next(left, (None, None))
+    if model is None or failure is None:
+        return None
     return _left(model, failure, session.state, now, now)
 
 

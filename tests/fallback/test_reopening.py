@@ -68,7 +68,7 @@ def test_P10_the_turn_goes_to_the_model_that_opens_first() -> None:
     stage.fail_over("msg_5", PRIMARY)
     assert stage.asked == [A, B, PRIMARY]
     assert stage.toasts[-2].message == "third/b: rate limited. Trying fake/primary …"
-    assert stage.toasts[-1].message == "Now on fake/primary."
+    assert stage.toasts[-1].message.startswith("Now on fake/primary. spare/a: rate limited, rests until ")
     assert stage.state.state is not None
     assert (stage.state.state.current, stage.state.state.index) == (PRIMARY, -1)
 

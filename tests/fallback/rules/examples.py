@@ -18,6 +18,7 @@ EXAMPLES: Final = (
     # the host
     Example("The user rejected permission to use this specific tool call.", "user"),
     Example("Tool call not allowed while generating summary", "host"),
+    Example("The host could not store this answer: database or disk is full", "host"),
     Example("The user has specified a rule which prevents you from using this tool call.", "host"),
     Example("Unexpected server error", "unknown"),
     Example("ProviderModelNotFoundError: p/m", "model_not_found"),
