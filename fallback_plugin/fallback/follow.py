@@ -62,7 +62,8 @@ def begin_unseen_turn(
         return None
     undo_unless_taken(session, model)
     turn = session.turn
-    waiting = turn.user if turn is not None and not turn.steps else None
+    seems_begun = turn.user if turn is not None and not turn.steps else None
+    waiting = session.queued or seems_begun
     unseen = session.begin_unseen_turn(message_id, model, now, agent)
     if waiting is not None:
         session.let_wait(waiting)  # what seemed to be under way only waits behind this one
