@@ -45,7 +45,11 @@ SAME, OTHER, VARIANT = "build", "other", "variant"
 """Modes whose next model speaks the same protocol, another one, or is asked with a variant."""
 
 NEXT: Final = {SAME: "fallback", OTHER: "claude", VARIANT: "varied"}
-WAYS: Final = ("auto", "inline", "replay")
+WAYS: Final = (
+    "auto",
+    pytest.param("inline", marks=pytest.mark.thorough),
+    pytest.param("replay", marks=pytest.mark.thorough),
+)
 RACES: Final = 6
 QUIET_S: Final = 0.7
 PROMPTS: Final = 60
