@@ -24,6 +24,8 @@ pytestmark = [
 FAILING: Final[Mapping[str, Reply]] = {"limited": status(429), "bad-key": status(401)}
 WORDS: Final[Mapping[str, str]] = {"limited": "rate limited", "bad-key": "refused the key"}
 ANSWER: Final = "Answer of the fallback."
+BESIDE_A_TOAST: Final = ANSWER[:12]
+"""What a toast of two lines leaves of the answer's line."""
 STOP_WINDOW_S: Final = 10.0
 
 
@@ -93,7 +95,7 @@ def switched(
             terminal=terminal,
             primary=primary,
             while_switching=terminal.wait_for("Trying"),
-            when_answered=terminal.wait_for(lambda screen: ANSWER in screen and "Now on" in screen),
+            when_answered=terminal.wait_for(lambda screen: BESIDE_A_TOAST in screen and "Now on" in screen),
         )
 
 
