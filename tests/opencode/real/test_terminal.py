@@ -208,7 +208,7 @@ def test_P10_a_turn_whose_models_are_all_limited_goes_to_the_one_that_opens(
         tmp_path, opencode_binary, tmux, provider, primary="opens", fallback="stays-shut"
     ) as terminal:
         terminal.prompt(PROMPT)
-        said = terminal.wait_for("First to open")
+        said = terminal.wait_for("First back")
         answered = terminal.wait_for("Answer after the wait.", timeout_s=30)
         session = provider.requests("opens")[0].session
 
