@@ -131,7 +131,9 @@ class Engine:
         if state is None:
             wanted = request.model or request.resolved
             health = SessionHealth(self.health, session.id)
-            state = as_it_was(self._moved.pop(session.id, {}), request, health, context.chain)
+            state = as_it_was(self._moved.get(session.id, {}), request, health, context.chain)
+            if state is not None:
+                del self._moved[session.id]
             if state is None and wanted is not None and not self._may_ask(wanted, health, now):
                 state = FallbackState.on(wanted, health)
             if state is None:

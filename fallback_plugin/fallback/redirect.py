@@ -73,10 +73,15 @@ def undo_unless_taken(session: Session, model: ModelRef) -> None:
 def as_it_was(
     moved: Mapping[str | None, Moved], request: PromptRequest, health: SessionHealth, chain: Chain
 ) -> FallbackState | None:
-    """Return the state of a session that was moved and forgotten, None if it does not ask for a stand-in."""
+    """Return the state of a session that was moved and forgotten, None if it does not ask for a stand-in.
+
+    Nor has a prompt to do with it that sends the moved turn again: another process answers its failure.
+    """
     wanted = request.model or request.resolved
     of = moved.get(request.agent) or moved.get(None)
     if wanted is None or of is None or wanted not in of:
+        return None
+    if of.turn is not None and of.turn == request.message_id:
         return None
     return FallbackState(of.original, wanted, _place(wanted, chain), health=health, moved=moved)
 
@@ -98,7 +103,7 @@ def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[
                 continue
             known = moved.pop(session, Moved(failed, frozenset()))
             if taken != known.original:
-                moved[session] = Moved(known.original, known.stand_ins | {taken})
+                moved[session] = Moved(known.original, known.stand_ins | {taken}, why.get("turn"))
     return {session: {None: each} for session, each in moved.items()}
 
 

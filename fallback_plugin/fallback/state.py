@@ -73,10 +73,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A primary, and the stand-ins that messages name in its place."""
+    """A primary, and the stand-ins that messages name in its place.
+
+    ``turn`` is the user's message for which the last of them was chosen, None where that does not matter.
+    """
 
     original: ModelRef
     stand_ins: frozenset[ModelRef]
+    turn: str | None = None
 
     def __contains__(self, model: ModelRef) -> bool:
         """Tell whether a model is a stand-in; hosts may leave the variant out."""

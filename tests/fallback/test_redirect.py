@@ -258,6 +258,16 @@ class TestP4:
         assert after.choose(A) == PRIMARY
         assert [toast.title for toast in after.toasts] == ["Model recovered"]
 
+    def test_P4_a_replay_that_another_process_sends_is_no_selection_of_the_hosts(self) -> None:
+        """`opencode run` sends a deferred turn again through an instance of its own."""
+        why = {"turn": "msg_1", "failed": "fake/primary", "taken": "spare/a"}
+        moved = [{"session": "ses_1", "decision": "switch", "why": why}]
+        after = Stage()
+        after.engine.remember_moved(moved_sessions(moved))
+        assert after.choose(A, "msg_1") is None
+        assert after.toasts == []
+        assert after.choose(A, "msg_5") == PRIMARY
+
     @pytest.mark.parametrize("ended_by", ["back", "chosen by the user"])
     def test_P4_a_session_that_came_back_is_none_of_those(self, ended_by: str) -> None:
         why = {"failed": "fake/primary", "taken": "spare/a"}
