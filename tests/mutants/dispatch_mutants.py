@@ -45,9 +45,9 @@ DISPATCH_MUTANTS: Final = (
     Mutant(
         wrong="the queue is not drained after an error",
         file=RUNNER,
-        find="        await self._end(run, outcome, error)\n",
+        find="        await self._end(lane, run, outcome, error)\n",
         replace=(
-            "        await self._end(run, outcome, error)\n"
+            "        await self._end(lane, run, outcome, error)\n"
             "        if error is not None:\n"
             "            lane.queue.clear()\n"
         ),
@@ -96,7 +96,7 @@ DISPATCH_MUTANTS: Final = (
     Mutant(
         wrong="a run that its turn does not end has no end",
         file=RUNNER,
-        find="            ended = await self._journal.end(run, outcome, _error_of(outcome, error))\n",
+        find="            ended = await self._decisions.stored(lane, [run], end)\n",
         replace="            ended = False\n",
         killed_by=DISPATCHER + "test_a_mistake_of_ours_is_not_shown_to_the_person_but_said",
     ),

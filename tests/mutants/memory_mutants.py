@@ -13,22 +13,22 @@ MEMORY_MUTANTS: Final = (
     Mutant(
         wrong="a commit under way takes newer turns along",
         file=SEGMENTS,
-        find=" and last.commit_key is None:\n",
-        replace=":\n",
+        find="(last.end, last.owner_key, last.commit_key) == (turn - 1, owner_key, None)",
+        replace="(last.end, last.owner_key) == (turn - 1, owner_key)",
         killed_by=TEST_LEDGER + "test_d01_a_turn_marked_during_a_commit_stays_to_be_committed",
     ),
     Mutant(
         wrong="the newest owner commits everything",
         file=SEGMENTS,
-        find="                owner_key=first.owner_key or owner_key,\n",
-        replace="                owner_key=owner_key or first.owner_key,\n",
+        find="                owner_key=found.owner_key or owner_key,\n",
+        replace="                owner_key=owner_key or found.owner_key,\n",
         killed_by=TEST_LEDGER + "test_d04_a_failed_segment_stays_its_owners_when_another_is_registered",
     ),
     Mutant(
         wrong="the segments of two owners are one",
         file=SEGMENTS,
-        find="last.owner_key == owner_key and ",
-        replace="",
+        find="(last.end, last.owner_key, last.commit_key) == (turn - 1, owner_key, None)",
+        replace="(last.end, last.commit_key) == (turn - 1, None)",
         killed_by=TEST_LEDGER + "test_d05_each_owner_gets_its_own_turns_the_older_first",
     ),
     Mutant(
@@ -69,7 +69,7 @@ MEMORY_MUTANTS: Final = (
     Mutant(
         wrong="what owes turns is closed",
         file="agent/memory/open_sessions.py",
-        find=" or not await self._commit(session_id):\n",
+        find=" or not await self._commit(session_id, found):\n",
         replace=":\n",
         killed_by=BOUNDARIES + "test_what_cannot_be_committed_stays_open",
     ),

@@ -172,8 +172,8 @@ MUTANTS: Final = (
     Mutant(
         wrong="a switch that cannot be made leaves the mark behind",
         file="fallback/switching.py",
-        find="        self.release(session)\n        shown = ",
-        replace="        shown = ",
+        find="        restored = self.release(session)\n        shown = ",
+        replace="        restored: list[Effect] = []\n        shown = ",
         killed_by=AUTO_RETRY + "test_a_switch_that_fails_leaves_no_model_pending_and_no_mark",
     ),
     Mutant(
@@ -236,15 +236,15 @@ MUTANTS: Final = (
     Mutant(
         wrong="a request of a turn that the person stopped is sent to the next model",
         file="fallback/inline.py",
-        find=" or turn.cancelled:",
-        replace=":",
+        find="None if turn is None or turn.cancelled else turn",
+        replace="turn",
         killed_by=INLINE + "test_nothing_is_sent_after_the_persons_stop",
     ),
     Mutant(
         wrong="a request is answered inline while its turn is being replayed",
         file="fallback/inline.py",
-        find="    return None if session.switch is not None else turn",
-        replace="    return turn",
+        find="    if session.switch is not None:\n        return None\n    if turn is None or turn",
+        replace="    if turn is None or turn",
         killed_by=INLINE + "test_nothing_is_sent_while_the_turn_is_being_replayed",
     ),
     Mutant(
@@ -286,7 +286,7 @@ MUTANTS: Final = (
     Mutant(
         wrong="a run ends well with nothing said",
         file="fallback/settling.py",
-        find='        return owe(session, turn, EMPTY, "finished")',
+        find='        return owe(session, turn, empty_answer("stop"), "finished")',
         replace="        return []",
         killed_by=SETTLING + "test_no_answer_is_no_success",
     ),
