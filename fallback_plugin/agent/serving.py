@@ -75,6 +75,7 @@ class Service:
                 load=load,
                 apply=current.apply,
                 refuse=current.refuse,
+                in_force=current.say_in_force,
             )
             await self._serve(host, watcher, stop or anyio.Event(), listens_to_signals=stop is None)
 
@@ -113,7 +114,19 @@ class _Settings:
         logger.error("settings are not taken: %s", error)
         message = f"{error}\nUntil that is mended, the last good settings stay."
         self._host.toast(
-            {"title": "Settings are wrong", "message": message, "variant": "error", "duration": 10_000}
+            {
+                "title": "Fallback settings are wrong",
+                "message": message,
+                "variant": "error",
+                "duration": 10_000,
+            }
+        )
+
+    async def say_in_force(self) -> None:
+        """Say that a changed file was taken."""
+        message = "Settings in force."
+        self._host.toast(
+            {"title": "Fallback settings", "message": message, "variant": "info", "duration": 3000}
         )
 
 

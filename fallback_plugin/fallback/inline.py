@@ -44,6 +44,8 @@ class Inline:
             return self._beside(session, request, failure, context)
         turn = _turn(session, request, context)
         owing = owes(context, session)
+        if turn is not None and context.never_replays and same_model(turn.attempt.model, request.model):
+            turn.attempt.judged = failure
         if turn is None or not context.chain or not (_wanted(session, request, context) or owing):
             return NOTHING
         attempt = turn.attempt

@@ -67,6 +67,7 @@ class Attempt:
         answered: some step has produced content.
         asked_at: when the model was asked for the present step.
         named: the model that the host takes for the author; another than ``model`` after an inline switch.
+        judged: what its last failed request failed of, in a host that asks about each one.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Attempt:
     failed: bool = False
     asked_at: float = 0.0
     named: ModelRef | None = None
+    judged: Failure | None = None
 
     @property
     def shown(self) -> ModelRef:

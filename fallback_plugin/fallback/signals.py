@@ -290,7 +290,8 @@ class Signals:
         if HANDED_ON in error.message and owes(context, session):
             attempt.failed = True  # it was asked about the request, and sends the turn again
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
-        failure = self._classify(error, turn, attempt, context)
+        # The error that ends a turn of our own host names the reasons of all its models.
+        failure = attempt.judged or self._classify(error, turn, attempt, context)
         return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
 
     def _classify(self, error: HostError, turn: Turn, attempt: Attempt, context: Context) -> Failure:

@@ -13,6 +13,7 @@ from fallback_plugin.agent.http.server import listening, url_of
 from fallback_plugin.agent.serving import Service
 from fallback_plugin.model_ref import ModelRef
 from tests.agent.whole_host import complete, new_session, prompt, running_host, settings_for
+from tests.loopback.event_log import EventLog
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, stream, tool_call
 
@@ -103,3 +104,36 @@ async def test_serve_takes_a_changed_file(
                 while await listed(http) != {"fake/second"}:
                     pass
         stop.set()
+
+
+async def test_serve_says_what_is_wrong_with_a_file_and_when_a_changed_one_is_in_force(
+    listener: socket.socket, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """In the words that OpenCode's users read."""
+    file = tmp_path / "fallback.toml"
+    table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n'
+    file.write_text(table.format("first"))
+    ready, stop = anyio.Event(), anyio.Event()
+    service = Service(
+        place=Place(data=tmp_path / "data", directory=tmp_path, environ={"HOME": str(tmp_path)}),
+        settings_file=file,
+        listener=listener,
+        rules=Rules(),
+        ready=ready.set,
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: service.serve(stop=stop))
+        await ready.wait()
+        events = EventLog(url_of(listener))
+        await anyio.to_thread.run_sync(events.start)
+        file.write_text("[fallback")
+        wrong = await anyio.to_thread.run_sync(events.wait_for_toast, "error")
+        file.write_text(table.format("second"))
+        mended = await anyio.to_thread.run_sync(events.wait_for_toast, "info")
+        stop.set()
+    await anyio.to_thread.run_sync(events.join)
+
+    assert wrong["title"] == "Fallback settings are wrong"
+    assert f"{file}:1:" in wrong["message"]
+    assert wrong["message"].endswith("\nUntil that is mended, the last good settings stay.")
+    assert (mended["title"], mended["message"]) == ("Fallback settings", "Settings in force.")

@@ -90,6 +90,28 @@ def test_the_chain_is_walked_to_its_end_and_the_end_said_once() -> None:
     assert [toast.variant for toast in stage.toasts] == ["warning", "warning", "error"]
 
 
+@pytest.mark.parametrize(
+    ("ending", "words"), [("refused", "rate limited (429)"), ("empty", "answered nothing")]
+)
+def test_the_last_model_is_judged_by_its_request_and_not_by_the_reasons_of_all(
+    ending: Ending, words: str
+) -> None:
+    """The error that ends a turn holds the reasons of other models; the last one did not fail of those."""
+    stage = begin()
+    stage.close(A, stage.now + 600)
+    stage.close(B, stage.now + 600)
+    assert failed(stage, PRIMARY, ending=ending) is None
+
+    error = api_error(429, "No model could answer.\nspare/a: not asked, overloaded and closed")
+    stage.answer("msg_2", error=error, time={"created": 1, "completed": 2})
+    stage.error(error)
+    stage.idle()
+
+    (toast,) = stage.toasts
+    assert toast.message.startswith(f"{PRIMARY}: {words}")
+    assert {close.reason for close in stage.all(effects.CloseModel)} <= {"rate_limit"}
+
+
 def test_nothing_is_ever_stopped_or_sent_again() -> None:
     """Also where a model is left that the host could not ask, and where the policy would ask again."""
     for reachable, status in ((frozenset({PRIMARY}), 429), (EVERYONE, 418)):

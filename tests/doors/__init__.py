@@ -1,0 +1,1 @@
+"""The same sequence of events through each way into the plugin ends alike."""
