@@ -47,7 +47,7 @@ def test_too_much_at_once_is_waited_for_on_the_same_model(begin: BeginTurn) -> N
 
     assert turn.is_quiet(SETTLED_S)
     assert turn.asked() == ["crowded", "crowded"]
-    assert turn.said() == []
+    assert turn.toasts("crowded") == []
 
 
 def test_a_retry_that_the_person_wants_runs_the_same_turn_on_the_same_model(begin: BeginTurn) -> None:
