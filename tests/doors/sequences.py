@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Time passes until the closures whose providers asked for two seconds are half-open."""
+    """Time passes until the closures whose providers asked for four seconds are half-open."""
 
 
 Step: TypeAlias = Prompt | Stop | Clear | Restart | Change | Expire
