@@ -163,12 +163,12 @@ class Door(ABC):
         return tuple(f"{entry['closes']}: {entry['reason']}, {entry['state']}" for entry in entries)
 
     def transcript(self) -> tuple[str, ...]:
-        """Return who said what in the session's history; an answer names its model itself."""
-        return tuple(
-            f"{message['info']['role']}: {text}"
+        """Return the prompts and the complete answers of the session's history; an answer names its model."""
+        texts = (
+            (message["info"]["role"], "".join(part.get("text", "") for part in message["parts"]))
             for message in self.server.messages(self.session)
-            if (text := "".join(part["text"] for part in message["parts"] if part["type"] == "text"))
         )
+        return tuple(f"{role}: {text}" for role, text in texts if role == "user" or _ANSWER.fullmatch(text))
 
     def _requests(self) -> list[Any]:
         return list(self._provider.requests(session=self.session))

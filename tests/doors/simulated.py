@@ -199,7 +199,7 @@ class SimulatedInside(SimulatedDoor):
     """The engine in OpenCode: the host shows runs, a failed one is stopped and sent again."""
 
     name = "serve"
-    kind = "serve"
+    kind: ClassVar[HostKind] = "serve"
 
     def __init__(self) -> None:
         self.host = SimulatedHost()
@@ -284,7 +284,7 @@ class SimulatedAttached(SimulatedInside):
     """The engine beside OpenCode: nobody asks it which model a prompt runs on."""
 
     name = "attach"
-    kind = "attach"
+    kind: ClassVar[HostKind] = "attach"
 
     def choose(self, model: ModelRef) -> ModelRef:
         return model
@@ -306,7 +306,7 @@ class SimulatedOwnHost(SimulatedDoor):
     """The engine in our own host, which asks about each failed request and goes on in the same run."""
 
     name = "agent"
-    kind = "agent"
+    kind: ClassVar[HostKind] = "agent"
 
     def __init__(self) -> None:
         self._clock = 1_000_000.0
