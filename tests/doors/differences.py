@@ -53,7 +53,7 @@ def _without_status(_: Step, inside: Observation, observed: Observation) -> Pair
 
 
 def _cut_once(step: Step, inside: Observation, observed: Observation) -> Pair:
-    """Count requests in a row to a model whose stream is cut as one; its half answer may be too brief to see."""
+    """Count requests in a row to a model whose stream is cut as one; its half answer may go unseen."""
     return _once_where_cut(step, inside), _once_where_cut(step, observed)
 
 
