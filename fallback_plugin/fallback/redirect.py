@@ -46,6 +46,8 @@ def choose_model(
         # Another agent had its turn meanwhile.
         state.original, state.current = moved.original, requested
         state.index = _place(requested, context.chain)
+    if state.current != state.original:
+        state.index = _place(state.current, context.chain)  # settings may have changed since the last turn
     recovered = not context.settings.fallback.sticky and state.recover(context.now)
     effects = _said_back(session, state, request, context) if recovered else []
     if state.cooling(state.current, context.now):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Self
 
 from fallback_plugin.health import SqliteHealth, default_file
 from tests.attach.attach_process import AttachProcess
-from tests.doors.observation import Observation, shown_closure
+from tests.doors.observation import Observation, shown_closure, without_clock
 from tests.doors.sequences import MODELS, Settings
 from tests.loopback.agent_server import AgentHome, AgentServer
 from tests.loopback.event_log import Raw, session_of, toast_of
@@ -27,7 +27,6 @@ SHORT_S: Final = 60.0
 """Closures that are made for no longer than this are waited for."""
 
 _ANSWER: Final = re.compile(r"Answer \d+ of (\w+)\.")
-_CLOCK: Final = re.compile(r"\b\d\d:\d\d\b")
 
 
 class Door(ABC):
@@ -100,10 +99,13 @@ class Door(ABC):
         sign = events.wait_for(over, since=position, timeout_s=LIMIT_S)
         author = self._answer_in(sign)
         self._outcome = f"answered by {author}" if author else "no answer"
-        if not author and self._waits_to_retry(position):
-            # OpenCode goes on asking the last model; the user who reads that none is left stops it.
+        if not author and self.goes_on_asking(position):
             self.server.abort(self.session)
         self._wait_until_idle()
+
+    def goes_on_asking(self, since: int) -> bool:  # noqa: ARG002 -- some hosts do
+        """Tell whether the host asks the last model by itself, so that only the user ends the turn."""
+        return False
 
     def stop(self, text: str, model: str, half: str) -> None:
         """Stop a prompt once ``half`` of its answer is there."""
@@ -161,12 +163,12 @@ class Door(ABC):
         return tuple(f"{entry['closes']}: {entry['reason']}, {entry['state']}" for entry in entries)
 
     def transcript(self) -> tuple[str, ...]:
-        """Return who said what in the session's history; an answer names its model itself."""
-        return tuple(
-            f"{message['info']['role']}: {text}"
+        """Return the prompts and the complete answers of the session's history; an answer names its model."""
+        texts = (
+            (message["info"]["role"], "".join(part.get("text", "") for part in message["parts"]))
             for message in self.server.messages(self.session)
-            if (text := "".join(part["text"] for part in message["parts"] if part["type"] == "text"))
         )
+        return tuple(f"{role}: {text}" for role, text in texts if role == "user" or _ANSWER.fullmatch(text))
 
     def _requests(self) -> list[Any]:
         return list(self._provider.requests(session=self.session))
@@ -175,7 +177,7 @@ class Door(ABC):
         return [*self._earlier_toasts, *self.server.events.toasts()]
 
     def _words_of(self, toast: Raw) -> str:
-        message = _CLOCK.sub("CLOCK", toast["message"]).replace(str(self.home.settings_file), "fallback.toml")
+        message = without_clock(toast["message"]).replace(str(self.home.settings_file), "fallback.toml")
         return f"{toast['variant']}: {toast['title']}: {message}"
 
     def _closures(self) -> list[Any]:
@@ -192,10 +194,6 @@ class Door(ABC):
             return None
         found = _ANSWER.fullmatch(part.get("text", ""))
         return found[1] if found else None
-
-    def _waits_to_retry(self, since: int) -> bool:
-        statuses = self.server.events.since(since, type="session.status", session=self.session)
-        return bool(statuses) and statuses[-1]["properties"]["status"]["type"] == "retry"
 
     def _wait_until_idle(self) -> None:
         deadline = time.monotonic() + LIMIT_S
@@ -234,6 +232,13 @@ class Inside(Door):
 
     def _start(self, port: int = 0) -> None:
         self._server = self._running.enter_context(OpenCodeServer(self._binary, self._home, port=port))
+
+    def goes_on_asking(self, since: int) -> bool:
+        """Tell whether OpenCode waits to ask the last model again, or asks it again after a cut."""
+        statuses = self.server.events.since(since, type="session.status", session=self.session)
+        messages = self.server.events.since(since, type="message.updated", session=self.session)
+        cut = any(event["properties"]["info"].get("finish") == "unknown" for event in messages)
+        return bool(statuses) and (cut or statuses[-1]["properties"]["status"]["type"] == "retry")
 
     @property
     def server(self) -> OpenCodeServer:

@@ -1,9 +1,13 @@
 """What a step of a sequence led to behind one door, in a form that can be compared with another's."""
 
+import re
 from dataclasses import dataclass, fields
+from typing import Final
 
 from fallback_plugin.health.closure import Closure
 from fallback_plugin.health.scope import Key
+
+_CLOCK: Final = re.compile(r"\b\d\d:\d\d\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +37,8 @@ def shown_closure(key: Key, record: Closure, now: float) -> str:
     state = "closed" if now < record.until else "half-open"
     for_s = round(record.until - record.closed_at, -1)
     return f"{key.scope} {key.provider}/{key.name}: {record.reason}, {state}, {for_s:g} s, {record.failures}"
+
+
+def without_clock(message: str) -> str:
+    """Return a toast's message without times of the clock."""
+    return _CLOCK.sub("CLOCK", message)

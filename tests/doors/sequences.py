@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Time passes until the closures whose providers asked for two seconds are half-open."""
+    """Time passes until the closures whose providers asked for four seconds are half-open."""
 
 
 Step: TypeAlias = Prompt | Stop | Clear | Restart | Change | Expire
@@ -92,16 +92,20 @@ class _Drawing:
     settings: Settings = field(default_factory=Settings)
     world: dict[Model, Behaviour] = field(default_factory=dict)
     closed: set[Model] = field(default_factory=set)
+    in_use: Model = "primary"
 
     def step(self) -> None:
-        kinds = {self.prompt: 9, self.stop: 2, self.clear: 3, self.restart: 3, self.change: 2}
-        first = not self.steps
-        (draw,) = [self.prompt] if first else self.random.choices(list(kinds), list(kinds.values()))
-        draw()
+        kinds = {self.prompt: 8, self.stop: 3, self.clear: 4, self.restart: 3, self.change: 3}
+        seen = bool(self.steps) and isinstance(self.steps[-1], Prompt | Stop | Expire)
+        if not seen and self.random.random() < 0.8:
+            self.prompt()  # what the other steps led to shows in the next prompt
+        else:
+            (draw,) = self.random.choices(list(kinds), list(kinds.values()))
+            draw()
 
     def prompt(self) -> None:
-        self._draw_world()
         model = self._asked_for()
+        self._draw_world()
         self._ask(model)
         self.steps.append(Prompt(model, dict(self.world)))
         if "rested" in (self.world[each] for each in self.closed):
@@ -109,8 +113,8 @@ class _Drawing:
             self._open(*(each for each in self.closed if self.world[each] == "rested"))
 
     def stop(self) -> None:
-        self._draw_world()
         model = self._asked_for()
+        self._draw_world()
         able = [each for each in self._order(model) if each not in self.closed]
         if not able:
             return
@@ -122,26 +126,35 @@ class _Drawing:
         self.steps.append(Stop(model, dict(self.world)))
 
     def clear(self) -> None:
-        model = self.random.choice((*MODELS, None))
+        if not self.closed:
+            return
+        model = self.random.choice((*sorted(self.closed), None))
         self._open(*([model] if model else MODELS))
         self.steps.append(Clear(model))
 
     def restart(self) -> None:
-        if not isinstance(self.steps[-1], Restart):
+        if self.steps and not isinstance(self.steps[-1], Restart):
             self.steps.append(Restart())
 
     def change(self) -> None:
+        if not self.steps or isinstance(self.steps[-1], Restart):
+            return  # a process that has just begun may read the new file first, and has no change to announce
         chains: Sequence[tuple[Model, ...]] = (("a", "b"), ("b", "a"), ("b",), ("a",))
         # What asks a closed model renews its closure, with the cooldown there is then.
-        renewable = any(self.world[each] in {"rejected", "overloaded", "cut"} for each in self.closed)
-        cooldowns = (self.settings.cooldown_s,) if renewable else (300, 900)
+        cooldowns = (self.settings.cooldown_s,) if self.closed else (300, 900)
         every = [Settings(chain, cooldown_s) for chain in chains for cooldown_s in cooldowns]
         self.settings = self.random.choice([each for each in every if each != self.settings])
         self.steps.append(Change(self.settings, mistake_first=self.random.random() < 0.3))
 
     def _asked_for(self) -> Model:
         """Return the primary, or another model that the user picks: one that never stands in for another."""
-        return "c" if self.random.random() < 0.12 else "primary"
+        model: Model = "c" if self.random.random() < 0.12 else "primary"
+        usable = [each for each in self._order(model) if each not in self.closed]
+        if model in self.closed and self.in_use in usable[1:] + list({*MODELS} - {*self._order(model)}):
+            # It would go on where it is at some doors, and begin with the first of the chain at others.
+            self.steps.append(Clear(None))
+            self._open(*MODELS)
+        return model
 
     def _draw_world(self) -> None:
         fails = {"primary": 0.75, "a": 0.45, "b": 0.35, "c": 0.3}
@@ -156,6 +169,9 @@ class _Drawing:
     def _ask(self, model: Model) -> None:
         """Close what fails until one answers or hangs."""
         for each in self._order(model):
+            if each in self.closed and each != model:
+                continue
+            self.in_use = each
             if self.world[each] in {"answers", "hangs"}:
                 return
             if self.world[each] in CLOSING:

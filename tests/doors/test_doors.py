@@ -79,7 +79,8 @@ def reply(behaviour: Behaviour, answer: str) -> Reply:
         "answers": stream(answer),
         "hangs": hang(HALF),
         "limited": status(429, headers={"retry-after": "3600"}),
-        "rested": status(429, headers={"retry-after": "2"}),
+        # Longer than OpenCode's own wait of 2 s, so that it is known for the provider's word.
+        "rested": status(429, headers={"retry-after": "4"}),
         "rejected": status(401),
         "overloaded": status(503),
         "empty": stream(),

@@ -148,6 +148,27 @@ def test_a_redirected_turn_that_fails_moves_on_along_the_chain() -> None:
     assert stage.asked == [B]
 
 
+def test_a_redirected_turn_moves_on_along_the_chain_there_is_now() -> None:
+    """The fallback in use was the last of the old chain; of the new one it is the first."""
+    stage = Stage(Engine(settings(chain=("third/b", "spare/a"))))
+    stage.close(B, stage.now + 30)
+    stage.user()
+    stage.answer("msg_2")
+    stage.retry()
+    stage.fail_over("msg_3", A)
+    stage.idle()
+    stage.now += 30
+    stage.engine.settings = settings(chain=("spare/a", "third/b"))
+
+    assert stage.choose(PRIMARY) == A
+    stage.user("msg_5", A)
+    stage.answer("msg_6", A, parent="msg_5")
+    stage.retry()
+    stage.aborted()
+
+    assert stage.asked == [A, B]
+
+
 def test_a_primary_that_fails_again_after_its_return_starts_the_chain_anew() -> None:
     stage = after_a_switch()
     stage.now += 60
