@@ -56,7 +56,7 @@ def test_a_retry_that_the_person_wants_runs_the_same_turn_on_the_same_model(begi
     assert turn.is_quiet(SETTLED_S)
     assert turn.asked() == ["flaky", "flaky"]
     assert turn.user_texts() == [[PROMPT]]
-    assert [toast["title"] for toast in turn.toasts()] == ["Model retry"]
+    assert [toast["title"] for toast in turn.toasts("flaky")] == ["Model retry"]
 
 
 def test_a_refused_key_closes_its_provider_and_it_is_explained(
