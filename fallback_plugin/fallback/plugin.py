@@ -82,6 +82,9 @@ from fallback_plugin.settings import HealthSettings, Settings
 
 PRUNE_EVERY_S: Final = 300.0
 
+NOTES_S: Final = 1.0
+"""How long the end of a run waits for toasts to be shown."""
+
 LEASE_S: Final = 120.0
 """How long a failure stays claimed: longer than the host goes on reporting it by itself, which is 70 s."""
 
@@ -118,6 +121,8 @@ class FallbackPlugin:
         self._holder = holder or uuid4().hex
         self._on_decision = on_decision
         self.engine.health.begin_probe = self._begin_probe
+        self._notes_open = 0
+        self._note_shown: anyio.Event | None = None
         self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._settling: set[str] = set()
@@ -220,6 +225,12 @@ class FallbackPlugin:
     @hookimpl
     async def run_ending(self, session_id: str, host: HostClient) -> LastWords | None:
         """Send the turn that a run leaves unanswered to the models that are left, until one answers."""
+        output = await self._answer_deferred(session_id, host)
+        with anyio.move_on_after(NOTES_S):
+            await self._until_notes_are_shown()
+        return output
+
+    async def _answer_deferred(self, session_id: str, host: HostClient) -> LastWords | None:
         owed = self.engine.owed_attempt(session_id)
         if owed is None or owed in self._settling or not self._claim(owed):
             return None
@@ -233,6 +244,12 @@ class FallbackPlugin:
             self._settling.discard(owed)
         await host.abort(session_id)
         return LastWords(trouble=f"no model has answered within {deadline_s:g} s (run_deadline)")
+
+    async def _until_notes_are_shown(self) -> None:
+        """Wait for the toasts that are on their way: a run prints them and must not end before."""
+        while self._notes_open:
+            self._note_shown = anyio.Event()
+            await self._note_shown.wait()
 
     async def _settle(self, session_id: str, deadline_s: float, host: HostClient) -> LastWords:
         session = self.engine.session(session_id)
@@ -337,6 +354,9 @@ class FallbackPlugin:
                     log.debug("%s: another instance says it", session_id)
                 case CloseModel() | Reopen() | EndProbe():
                     self._tell_health(effect)
+                case Toast():
+                    self._notes_open += 1
+                    host.start_soon(self._show, effect, host)
                 case _:
                     host.start_soon(self._carry_out, effect, host)
         if session_id in self._waiting_for_idle and not self.engine.busy(session_id):
@@ -393,6 +413,14 @@ class FallbackPlugin:
             log.exception("%s: %s failed", effect.session_id, type(effect).__name__)
             outcome = Failed(type(error).__name__)
         self._finished(effect, outcome, host)
+
+    async def _show(self, note: Toast, host: HostClient) -> None:
+        try:
+            await self._carry_out(note, host)
+        finally:
+            self._notes_open -= 1
+            if self._note_shown is not None:
+                self._note_shown.set()
 
     async def _call(self, effect: Effect, host: HostClient) -> Outcome:
         match effect:

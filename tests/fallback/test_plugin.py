@@ -253,6 +253,30 @@ async def test_a_run_that_owes_an_answer_gets_it_before_it_ends() -> None:
         assert host.aborts == []
 
 
+async def test_P19_a_run_does_not_end_before_its_notes_are_shown() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        plugin = a_plugin(host)
+        begin_turn(plugin, host)
+        attempt = ModelAttempt(
+            session_id="ses_1",
+            message_id="msg_1",
+            agent="build",
+            host_model=PRIMARY,
+            model=PRIMARY,
+            tried=(PRIMARY,),
+            error=HostError(name="", status_code=429),
+            reachable=frozenset({A}),
+        )
+        plugin.host_started(host)
+        assert plugin.model_attempt_failed(attempt, host) == A
+        part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
+        plugin.message_part_updated(event("message.part.updated", part=part), host)
+        assert host.toasts == []
+        assert await plugin.run_ending("ses_1", host) is None
+        assert [toast.title for toast in host.toasts] == ["Model fallback"]
+
+
 async def test_a_run_that_was_answered_has_no_last_words() -> None:
     async with a_host() as host:
         host.kind = "run"

@@ -105,8 +105,9 @@ class Turn:
         return [toast for toast in self.server.events.toasts(self.began) if mention in toast["message"]]
 
     def said(self) -> list[str]:
-        """Return the variants of the toasts since the turn began."""
-        return [toast["variant"] for toast in self.toasts()]
+        """Return the variants of the toasts since the turn began, but for what is said of the settings."""
+        of_settings = "Fallback models passed over"
+        return [toast["variant"] for toast in self.toasts() if toast["title"] != of_settings]
 
     def _wait_for(self, kind: str, wanted: Callable[[Raw], bool]) -> Self:
         def found(event: Raw) -> bool:
