@@ -43,6 +43,9 @@ SHARED_KINDS: Final = frozenset[FailureKind](
 )
 """Kinds that say something about the model, not about the one turn that met them."""
 
+HEALED_BY_TIME: Final = SHARED_KINDS - frozenset[FailureKind]({"auth", "billing", "model_not_found"})
+"""Kinds after which a model is worth another request once its closure is over."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

@@ -6,6 +6,7 @@ from typing import Final
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.context import HEALED_BY_TIME
 from fallback_plugin.fallback.session import Session
 from fallback_plugin.fallback.state import FallbackState, PassedOver, Refusal, Unfit
 from fallback_plugin.health.closure import Closure
@@ -13,17 +14,13 @@ from fallback_plugin.health.scope import keys_of
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FAILURE_KINDS, FailureKind
 
-HEALED_BY_TIME: Final = frozenset[FailureKind](
-    {"rate_limit", "concurrency", "overload", "server", "transport", "timeout"}
-)
-"""Kinds after which a model is likely to answer once it has rested; a quota is one if its reset is known."""
-
 _KINDS: Final[Mapping[str, FailureKind]] = {kind: kind for kind in FAILURE_KINDS}
 
 
 def heals(failure: Failure) -> bool:
     """Tell whether waiting alone brings a model back after a failure."""
-    return failure.kind in HEALED_BY_TIME or (failure.kind == "quota" and failure.retry_after_s is not None)
+    is_told = failure.kind != "quota" or failure.retry_after_s is not None
+    return failure.kind in HEALED_BY_TIME and is_told
 
 
 def first_left(session: Session, now: float) -> PassedOver | None:
@@ -82,9 +79,8 @@ def _not_asked(
         return PassedOver(model, "failed before")
     kind = _KINDS[record.reason]
     # Whether a quota's reset was told is not kept; its record has at least an end.
-    returns = kind in HEALED_BY_TIME or kind == "quota"
     until = state.health.closed_until(model)
-    return PassedOver(model, f"{toasts.KIND_WORDS[kind]} before", until if returns else None)
+    return PassedOver(model, f"{toasts.KIND_WORDS[kind]} before", until if kind in HEALED_BY_TIME else None)
 
 
 def _closure(model: ModelRef, state: FallbackState, now: float) -> Closure | None:

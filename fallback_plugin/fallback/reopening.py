@@ -8,15 +8,11 @@ the same time on asking the last model again and again.
 from collections.abc import Iterator
 from typing import Final
 
-from fallback_plugin.fallback.context import SHARED_KINDS, Context
+from fallback_plugin.fallback.context import HEALED_BY_TIME, Context
 from fallback_plugin.fallback.effects import Effect, StartTimer
 from fallback_plugin.fallback.session import Session, Turn
 from fallback_plugin.fallback.state import FallbackState, Plan
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.settings import FailureKind
-
-HEALED_BY_TIME: Final = SHARED_KINDS - frozenset[FailureKind]({"auth", "billing", "model_not_found"})
-"""Kinds after which a model is worth another request in the same turn, once its time is over."""
 
 LOOK_AGAIN_S: Final = 5.0
 """How long a closure that somebody else has ended may go unseen."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from fallback_plugin.fallback.classify import Failure
+from fallback_plugin.fallback.context import HEALED_BY_TIME
 from fallback_plugin.fallback.effects import Record
-from fallback_plugin.fallback.exhaustion import HEALED_BY_TIME, heals, unanswered
+from fallback_plugin.fallback.exhaustion import heals, unanswered
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState, PassedOver, Refusal, Unfit, any_model
 from fallback_plugin.health.closure import Closure
@@ -70,8 +71,8 @@ def test_P9_only_what_time_heals_names_a_time(kind: FailureKind) -> None:
 
     primary, first, _ = rows(state, {PRIMARY: Failure(kind=kind)}, closing={PRIMARY: NOW + 30})
 
-    assert primary.until == (NOW + 30 if kind in HEALED_BY_TIME else None)
-    assert first.until == (NOW + 60 if kind in {*HEALED_BY_TIME, "quota"} else None)
+    assert primary.until == (NOW + 30 if heals(Failure(kind=kind)) else None)
+    assert first.until == (NOW + 60 if kind in HEALED_BY_TIME else None)
 
 
 def test_P9_a_quota_is_back_when_its_reset_was_told() -> None:
