@@ -9,8 +9,6 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import HEALED_BY_TIME
 from fallback_plugin.fallback.session import Session
 from fallback_plugin.fallback.state import FallbackState, PassedOver, Refusal, Unfit
-from fallback_plugin.health.closure import Closure
-from fallback_plugin.health.scope import keys_of
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FAILURE_KINDS, FailureKind
 
@@ -74,17 +72,10 @@ def _not_asked(
     if not state.cooling(model, now):
         spent = refusal.reason == "max_attempts"
         return PassedOver(model, "not asked, max_attempts is used up" if spent else "not asked again")
-    record = _closure(model, state, now)
-    if record is None or record.reason not in _KINDS:
+    closing = state.health.closing(model)
+    if closing is None or closing[1].reason not in _KINDS:
         return PassedOver(model, "failed before")
-    kind = _KINDS[record.reason]
+    kind = _KINDS[closing[1].reason]
     # Whether a quota's reset was told is not kept; its record has at least an end.
     until = state.health.closed_until(model)
     return PassedOver(model, f"{toasts.KIND_WORDS[kind]} before", until if kind in HEALED_BY_TIME else None)
-
-
-def _closure(model: ModelRef, state: FallbackState, now: float) -> Closure | None:
-    """Return the record that keeps a model closed for longest."""
-    closures = state.health.shared.view.closures
-    records = [record for key in keys_of(model) if (record := closures.get(key)) and record.until > now]
-    return max(records, key=lambda record: record.until, default=None)

@@ -1,6 +1,8 @@
 """Settings that change while the host runs: what begins after that uses them, what is under way goes on."""
 
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -80,15 +82,17 @@ def listener() -> socket.socket:
     return listening("127.0.0.1", 0)
 
 
-async def test_serve_takes_a_changed_file(
-    listener: socket.socket, provider: ScriptedProvider, tmp_path: Path
-) -> None:
-    file = tmp_path / "fallback.toml"
+@asynccontextmanager
+async def serving(
+    listener: socket.socket, provider: ScriptedProvider, root: Path
+) -> AsyncIterator[tuple[Path, str]]:
+    """Serve by a settings file; return it, and its text with a place for the name of the only model."""
+    file = root / "fallback.toml"
     table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n'
     file.write_text(table.format("first"))
     ready, stop = anyio.Event(), anyio.Event()
     service = Service(
-        place=Place(data=tmp_path / "data", directory=tmp_path, environ={"HOME": str(tmp_path)}),
+        place=Place(data=root / "data", directory=root, environ={"HOME": str(root)}),
         settings_file=file,
         listener=listener,
         rules=Rules(),
@@ -97,40 +101,35 @@ async def test_serve_takes_a_changed_file(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: service.serve(stop=stop))
         await ready.wait()
-        async with httpx2.AsyncClient(base_url=url_of(listener)) as http:
-            assert await listed(http) == {"fake/first"}
-            file.write_text(table.format("second"))
-            with anyio.fail_after(8):
-                while await listed(http) != {"fake/second"}:
-                    pass
+        yield file, table
         stop.set()
+
+
+async def test_serve_takes_a_changed_file(
+    listener: socket.socket, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    async with (
+        serving(listener, provider, tmp_path) as (file, table),
+        httpx2.AsyncClient(base_url=url_of(listener)) as http,
+    ):
+        assert await listed(http) == {"fake/first"}
+        file.write_text(table.format("second"))
+        with anyio.fail_after(8):
+            while await listed(http) != {"fake/second"}:
+                pass
 
 
 async def test_serve_says_what_is_wrong_with_a_file_and_when_a_changed_one_is_in_force(
     listener: socket.socket, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
     """In the words that OpenCode's users read."""
-    file = tmp_path / "fallback.toml"
-    table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n'
-    file.write_text(table.format("first"))
-    ready, stop = anyio.Event(), anyio.Event()
-    service = Service(
-        place=Place(data=tmp_path / "data", directory=tmp_path, environ={"HOME": str(tmp_path)}),
-        settings_file=file,
-        listener=listener,
-        rules=Rules(),
-        ready=ready.set,
-    )
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: service.serve(stop=stop))
-        await ready.wait()
+    async with serving(listener, provider, tmp_path) as (file, table):
         events = EventLog(url_of(listener))
         await anyio.to_thread.run_sync(events.start)
         file.write_text("[fallback")
         wrong = await anyio.to_thread.run_sync(events.wait_for_toast, "error")
         file.write_text(table.format("second"))
         mended = await anyio.to_thread.run_sync(events.wait_for_toast, "info")
-        stop.set()
     await anyio.to_thread.run_sync(events.join)
 
     assert wrong["title"] == "Fallback settings are wrong"
