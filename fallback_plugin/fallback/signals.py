@@ -68,12 +68,27 @@ class Signals:
         if attempt is not turn.attempt or turn.cancelled:
             return []
         if message.finish == "unknown":
-            return [*stop_timers(session), *self._failed(session, turn, attempt, CUT, context, run="running")]
+            return [*stop_timers(session), *self._cut(session, turn, attempt, context)]
         if message.completed:
             return self._completed(session, turn, attempt, message, context)
         if attempt.silent and message.id == attempt.step and not attempt.failed:
             return context.first_token_timer(session, attempt)
         return []
+
+    def _cut(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
+        """Judge a cut stream; with no model left, end the run that would ask this one again without end.
+
+        A message that waits behind the turn is what such a run goes on with, so it is not ended then.
+        """
+        judged = self._failed(session, turn, attempt, CUT, context, run="running")
+        goes_on = session.switch is not None or session.owed is not None or session.queued is not None
+        if goes_on or not turn.exhaustion_said or context.never_replays:
+            return judged
+        if session.ledger.aborted(attempt.number):
+            return judged
+        session.ledger.open(attempt.number, context.now)
+        reason = f"{attempt.model}: cut, and no other model is left"
+        return [*judged, Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
 
     def _stop_at_its_beginning(self, session: Session, attempt: Attempt, context: Context) -> list[Effect]:
         """Stop a dispatched run of a turn the user stopped; the host forgets a stop that comes earlier."""

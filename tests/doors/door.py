@@ -234,11 +234,9 @@ class Inside(Door):
         self._server = self._running.enter_context(OpenCodeServer(self._binary, self._home, port=port))
 
     def goes_on_asking(self, since: int) -> bool:
-        """Tell whether OpenCode waits to ask the last model again, or asks it again after a cut."""
+        """Tell whether OpenCode waits to ask the last model again."""
         statuses = self.server.events.since(since, type="session.status", session=self.session)
-        messages = self.server.events.since(since, type="message.updated", session=self.session)
-        cut = any(event["properties"]["info"].get("finish") == "unknown" for event in messages)
-        return bool(statuses) and (cut or statuses[-1]["properties"]["status"]["type"] == "retry")
+        return bool(statuses) and statuses[-1]["properties"]["status"]["type"] == "retry"
 
     @property
     def server(self) -> OpenCodeServer:

@@ -205,7 +205,6 @@ class SimulatedInside(SimulatedDoor):
         self.host = SimulatedHost()
         self.calls: list[Effect] = []
         self.timers: dict[str, StartTimer] = {}
-        self.goes_on_asking = False
         super().__init__()
 
     @property
@@ -268,11 +267,7 @@ class SimulatedInside(SimulatedDoor):
         run = self.host.run
         if run is None:
             return False
-        if run.behaviour == "cut" and self.words and "exhausted" in self.words[-1]:
-            self.goes_on_asking = True
-            self.host.abort()
-            self.outcome = "no answer"
-        elif run.state == "starting" or run.behaviour == "answer":
+        if run.state == "starting" or run.behaviour == "answer":
             self.host.progress("answer")
         else:
             self.outcome = "stopped" if run.behaviour == "stall" else "no answer"

@@ -224,6 +224,55 @@ def test_the_exhaustion_toast_names_each_reason_and_what_opens_first() -> None:
     assert "First back: fake/primary at " in said.message
 
 
+def cut_step(stage: Stage, message: str, model: ModelRef) -> None:
+    """Let a step of a model end without a reason, after which OpenCode asks it again at once."""
+    stage.began(message, model)
+    stage.content(message)
+    stage.answer(message, model, finish="unknown")
+
+
+class TestCutWithNoModelLeft:
+    def exhausted(self) -> Stage:
+        stage = on_retry(stage_with(chain=("spare/a",)))
+        stage.aborted()
+        stage.accepted()
+        return stage
+
+    def test_its_run_is_ended_once(self) -> None:
+        stage = self.exhausted()
+        before = len(stage.all(effects.Abort))
+        cut_step(stage, "msg_3", A)
+        stage.answer("msg_4", A, finish="unknown")
+        assert stage.toasts[-1].title == "All fallbacks exhausted"
+        assert len(stage.all(effects.Abort)) == before + 1
+        assert stage.asked == [A]
+
+    def test_our_end_of_it_is_not_taken_for_the_users_stop(self) -> None:
+        stage = self.exhausted()
+        cut_step(stage, "msg_3", A)
+        stage.error(ABORTED)
+        stage.idle()
+        stage.finish(stage.last(effects.Abort))
+        assert "user stopped" not in [each.decision for each in stage.all(effects.Record)]
+
+    def test_it_is_ended_also_where_the_host_had_waited_before(self) -> None:
+        stage = self.exhausted()
+        stage.began("msg_3", A)
+        stage.retry()
+        before = len(stage.all(effects.Abort))
+        stage.busy()
+        stage.answer("msg_3", A, finish="unknown")
+        assert len(stage.all(effects.Abort)) == before + 1
+
+    def test_a_message_that_waits_behind_it_is_what_the_run_goes_on_with(self) -> None:
+        stage = self.exhausted()
+        stage.began("msg_3", A)
+        stage.user("msg_4")
+        before = len(stage.all(effects.Abort))
+        stage.answer("msg_3", A, finish="unknown")
+        assert len(stage.all(effects.Abort)) == before
+
+
 def test_at_most_max_attempts_advances_are_made_in_a_turn() -> None:
     chain = tuple(f"fake/m{number}" for number in range(9))
     stage = on_retry(stage_with(chain=chain, max_attempts=3))

@@ -343,6 +343,19 @@ class FallbackMachine(RuleBasedStateMachine):
                     self.host.clock += settle.after_s
                     self.fire(copy, settle)
         self.check_the_end()
+        self.check_that_no_model_is_asked_without_end()
+
+    def check_that_no_model_is_asked_without_end(self) -> None:
+        """A run whose stream is cut again and again is left or ended, unless a message waits behind it."""
+        run = self.host.run
+        if self.copy_died or self.lost or self.refused or run is None or run.behaviour != "cut":
+            return
+        if run.state == "starting" and self.host.queued is None:
+            self.host_progresses("cut")
+            for copy in self.behind:
+                while self.host.deliveries[copy.number]:
+                    self.deliver(copy)
+            assert self.calling, "nobody ends the run"
 
     def check_the_end(self) -> None:
         """Nothing is in flight, runs after a stop, or is hidden for good."""

@@ -46,6 +46,7 @@ HEALTHY: Final[Mapping[str, Reply]] = {
     "fallback-a": stream("Answer ", "of a."),
 }
 BEFORE_MISSING: Final = "limited-before-missing"
+ALWAYS_CUT: Final = ("always-cut", "cut-as-well")
 THOUGHTFUL: Final = "thoughtful-then-limited"
 SETTLED_S: Final = 0.6
 
@@ -59,6 +60,9 @@ first_token_timeout = "1s"
 [models."{ref("hang-after-text")}"]
 stall_timeout = "1s"
 
+[agents.hopeless]
+fallback_models = ["{ref(ALWAYS_CUT[1])}"]
+
 [agents.missing]
 fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 """
@@ -67,6 +71,7 @@ fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 @pytest.fixture(scope="module")
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
     single = {**LOUD, **SILENT, **HEALTHY, BEFORE_MISSING: status(429)}
+    single |= dict.fromkeys(ALWAYS_CUT, cut("Half an "))
     for model, reply in single.items():
         provider.script(model, reply)
     provider.script(THOUGHTFUL, thinking("Let me ", "think.", answer="Well thought."), status(429))
@@ -77,7 +82,10 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
         models=provider_each([*single, THOUGHTFUL, *AFTER_TOOL]),
         settings=SETTINGS,
         config={
-            "agent": {"missing": {"mode": "primary", "description": "Its first fallback does not exist."}},
+            "agent": {
+                "missing": {"mode": "primary", "description": "Its first fallback does not exist."},
+                "hopeless": {"mode": "primary", "description": "Its fallback fails as well."},
+            },
             "permission": {"bash": "allow"},
         },
     )
@@ -128,6 +136,20 @@ def test_a_finished_tool_step_is_kept(begin: BeginTurn, server: OpenCodeServer, 
     assert [model for model in turn.asked() if model != primary] == ["fallback-a"]
     assert (server.home.directory / primary).read_text() == "ran\n"
     assert "tool" in turn.requests()[-1].roles
+
+
+def test_a_last_model_whose_stream_is_cut_is_not_asked_without_end(
+    begin: BeginTurn, server: OpenCodeServer
+) -> None:
+    turn = begin(ref(ALWAYS_CUT[0]), agent="hopeless")
+    server.events.wait_for_toast("error", since=turn.began)
+
+    turn.wait_for_error()
+    assert turn.is_quiet(SETTLED_S)
+    assert set(turn.asked()) == set(ALWAYS_CUT)
+    assert turn.asked().count(ALWAYS_CUT[1]) == 1
+    (message,) = (toast["message"] for toast in turn.toasts() if toast["variant"] == "error")
+    assert ref(ALWAYS_CUT[1]) in message
 
 
 def test_complaint_54_thoughts_of_the_first_model_reach_the_next_as_plain_text(begin: BeginTurn) -> None:
