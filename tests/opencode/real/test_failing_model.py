@@ -10,6 +10,7 @@ from tests.loopback.opencode_home import provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import (
+    Gate,
     Reply,
     cut,
     done_only,
@@ -47,7 +48,9 @@ HEALTHY: Final[Mapping[str, Reply]] = {
 }
 BEFORE_MISSING: Final = "limited-before-missing"
 ALWAYS_CUT: Final = ("always-cut", "cut-as-well")
+CUT_LATER: Final = ("cut-first", "cut-later")
 THOUGHTFUL: Final = "thoughtful-then-limited"
+LATER: Final = Gate()
 SETTLED_S: Final = 0.6
 
 SETTINGS: Final = f"""
@@ -63,6 +66,9 @@ stall_timeout = "1s"
 [agents.hopeless]
 fallback_models = ["{ref(ALWAYS_CUT[1])}"]
 
+[agents.waited-for]
+fallback_models = ["{ref(CUT_LATER[1])}"]
+
 [agents.missing]
 fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 """
@@ -72,6 +78,7 @@ fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
     single = {**LOUD, **SILENT, **HEALTHY, BEFORE_MISSING: status(429)}
     single |= dict.fromkeys(ALWAYS_CUT, cut("Half an "))
+    single |= dict(zip(CUT_LATER, (cut("Half an "), cut("Half of ", LATER)), strict=True))
     for model, reply in single.items():
         provider.script(model, reply)
     provider.script(THOUGHTFUL, thinking("Let me ", "think.", answer="Well thought."), status(429))
@@ -85,6 +92,7 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
             "agent": {
                 "missing": {"mode": "primary", "description": "Its first fallback does not exist."},
                 "hopeless": {"mode": "primary", "description": "Its fallback fails as well."},
+                "waited-for": {"mode": "primary", "description": "Its fallback fails when told to."},
             },
             "permission": {"bash": "allow"},
         },
@@ -150,6 +158,20 @@ def test_a_last_model_whose_stream_is_cut_is_not_asked_without_end(
     assert turn.asked().count(ALWAYS_CUT[1]) == 1
     (message,) = (toast["message"] for toast in turn.toasts() if toast["variant"] == "error")
     assert ref(ALWAYS_CUT[1]) in message
+
+
+def test_a_message_behind_a_last_model_whose_stream_is_cut_is_answered(
+    begin: BeginTurn, server: OpenCodeServer
+) -> None:
+    turn = begin(ref(CUT_LATER[0]), agent="waited-for").wait_for_delta("Half of ")
+    server.prompt(turn.session, "And now?", ref("well"), agent="build")
+    LATER.open()
+
+    turn.wait_for_answer("All well.")
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.user_texts() == [[PROMPT], ["And now?"]]
+    assert turn.asked()[-1] == "well"
+    assert turn.asked().count("well") == 1
 
 
 def test_complaint_54_thoughts_of_the_first_model_reach_the_next_as_plain_text(begin: BeginTurn) -> None:
