@@ -156,6 +156,9 @@ class Engine:
         turn = session.turn if session else None
         if session is None or turn is None or message_id is None:
             return False
+        sent = session.switch or session.handed_in
+        if sent is not None and message_id == sent.turn.message_id:
+            return sent.over(turn) is not None
         if message_id == turn.message_id:
             return turn.cancelled
         return message_id in session.unwanted

@@ -53,9 +53,13 @@ def begin_turn(session: Session, message: UserMessage, now: float) -> Turn:
 
 
 def begin_unseen_turn(
-    session: Session, message_id: str, model: ModelRef, agent: str | None, now: float
+    session: Session, message_id: str, model: ModelRef, agent: str | None, now: float, *, seen_at: float
 ) -> Turn | None:
-    """Begin the turn of a message that a host works on and has not shown; None if that turn is over."""
+    """Begin the turn of a message that a host works on and has not shown; None if that turn is over.
+
+    ``seen_at`` is when the host showed the work on it. What we hear late is not taken for newer than what the
+    host shows next.
+    """
     if session.queued is not None and message_id == session.queued.id:
         return begin_turn(session, session.queued, now)
     if session.known.get(message_id):
@@ -64,7 +68,7 @@ def begin_unseen_turn(
     turn = session.turn
     seems_begun = turn.user if turn is not None and not turn.steps else None
     waiting = session.queued or seems_begun
-    unseen = session.begin_unseen_turn(message_id, model, now, agent)
+    unseen = session.begin_unseen_turn(message_id, model, min(seen_at, now), agent)
     if waiting is not None:
         session.let_wait(waiting)  # what seemed to be under way only waits behind this one
     return _stand_on(session, unseen, model, now)
@@ -123,7 +127,9 @@ def _turn_of(session: Session, message: AssistantMessage, now: float) -> Turn | 
         return turn
     if session.switch is not None and (session.queued is None or message.parent_id != session.queued.id):
         return None
-    return begin_unseen_turn(session, message.parent_id, message.model, message.agent, now)
+    return begin_unseen_turn(
+        session, message.parent_id, message.model, message.agent, now, seen_at=message.created_at
+    )
 
 
 def follow_part(turn: Turn, part: Part, now: float) -> Attempt | None:

@@ -208,7 +208,9 @@ def _turn(session: Session, request: ModelAttempt, context: Context) -> Turn | N
         if not (queued or context.never_replays):
             return None
         model = request.tried[0] if request.tried else request.model
-        turn = begin_unseen_turn(session, request.message_id, model, request.agent, context.now)
+        turn = begin_unseen_turn(
+            session, request.message_id, model, request.agent, context.now, seen_at=context.now
+        )
     return None if turn is None or turn.cancelled else turn
 
 

@@ -56,6 +56,7 @@ class Attempt:
 
     Attributes:
         dispatched: we sent the prompt for it.
+        sent_anew: that prompt became a message of its own; else it ran the user's message again.
         begun: the host has shown that it works on this attempt.
         step: the assistant message of the present step.
         silent: the present step has produced nothing yet.
@@ -73,6 +74,7 @@ class Attempt:
     number: int
     model: ModelRef
     dispatched: bool = False
+    sent_anew: bool = False
     begun: bool = True
     step: str | None = None
     silent: bool = True
@@ -149,8 +151,9 @@ class Turn:
         return len(self.attempts) > 1 and not self.attempt.answered and not self.attempt.failed
 
     def awaits(self, model: ModelRef) -> bool:
-        """Tell whether a prompt of ours to a model was handed in and has not begun."""
-        return self.awaiting_result and not self.attempt.begun and model == self.attempt.model
+        """Tell whether a prompt of ours to a model, a message of its own, was handed in and has not begun."""
+        waiting = self.awaiting_result and self.attempt.sent_anew and not self.attempt.begun
+        return waiting and model == self.attempt.model
 
     def is_replayed_by(self, request: PromptRequest) -> bool:
         """Tell whether a prompt is ours: this turn again, in place or under a new id."""

@@ -313,6 +313,7 @@ class Switching:
 
     def _dispatch(self, session: Session, switch: Switch, body: PromptBody, context: Context) -> list[Effect]:
         attempt = switch.attempt = session.new_attempt(switch.plan.model, dispatched=True)
+        attempt.sent_anew = body.message_id is None
         switch.turn.attempts.append(attempt)
         if switch.back:
             switch.turn.came_back |= {attempt.model}
@@ -365,6 +366,7 @@ class Switching:
             return [FetchMessages(session.id, attempt.number)]
         body = switch.replay.next()
         if body is not None:
+            attempt.sent_anew = body.message_id is None
             return [Prompt(session.id, attempt.number, body)]
         if session.state:
             session.state.commit(switch.plan)

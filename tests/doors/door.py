@@ -29,6 +29,10 @@ SHORT_S: Final = 60.0
 _ANSWER: Final = re.compile(r"Answer \d+ of (\w+)\.")
 
 
+READY: Final = "the host's version is"
+"""What the log of the plugin holds once for each start, as soon as it is at work."""
+
+
 class Door(ABC):
     """One session behind one way into the plugin, with a home of its own. Use it as a context manager."""
 
@@ -252,7 +256,16 @@ class Inside(Door):
         """Kill the server, which takes the bridge with it, and start it again."""
         self._keep_toasts()
         self._server.kill()
+        starts = self._starts()
         self._start(self._server.port)
+        self.server.is_busy(self.session)  # OpenCode loads its plugins at the first question about a folder
+        deadline = time.monotonic() + LIMIT_S
+        while self._starts() == starts:
+            assert time.monotonic() < deadline, "the plugin does not start again"
+
+    def _starts(self) -> int:
+        """Return how often the plugin has begun to work."""
+        return self._home.plugin_log_file.read_text().count(READY)
 
     def write_settings(self, text: str) -> None:
         """Replace the settings."""

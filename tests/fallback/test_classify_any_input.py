@@ -83,6 +83,7 @@ TEXTS: Final = st.text() | st.sampled_from(["{", "[", '{"error":', "status 4", "
 )
 
 
+@pytest.mark.timeout(120)
 @settings(deadline=None)
 @given(
     name=TEXTS,
@@ -103,6 +104,7 @@ def test_no_error_makes_the_classifier_raise(
     assert failure.kind in FAILURE_KINDS
 
 
+@pytest.mark.timeout(120)
 @settings(deadline=None)
 @given(
     st.recursive(

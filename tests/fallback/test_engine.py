@@ -224,6 +224,20 @@ def test_the_exhaustion_toast_names_each_reason_and_what_opens_first() -> None:
     assert "First back: fake/primary at " in said.message
 
 
+def test_a_message_is_newer_than_a_turn_that_was_heard_of_late() -> None:
+    """After a restart what the host has shown meanwhile comes at once, later than it was so."""
+    stage = Stage()
+    at = stage.now * 1000
+    stage.now += 5
+    stage.answer("msg_2", time={"created": at})
+    stage.content("msg_2", "step-finish")
+    stage.answer("msg_2", finish="stop", time={"created": at, "completed": at + 1})
+    stage.user("msg_3", time={"created": at + 2000})
+    stage.answer("msg_4", parent="msg_3", time={"created": at + 2001})
+    assert stage.state.turn is not None
+    assert stage.state.turn.message_id == "msg_3"
+
+
 def cut_step(stage: Stage, message: str, model: ModelRef) -> None:
     """Let a step of a model end without a reason, after which OpenCode asks it again at once."""
     stage.began(message, model)
@@ -972,6 +986,21 @@ class TestUsersStop:
         stage.finish(stage.last(effects.Revert), Done())
         assert stage.prompts == []
         assert len(stage.all(effects.Unrevert)) == 1
+
+    @pytest.mark.parametrize("accepted_first", [True, False])
+    def test_P1_of_their_next_message_to_the_same_model_drops_our_older_prompt(
+        self, *, accepted_first: bool
+    ) -> None:
+        """That message is no form of our prompt, which runs the older one again where it stands."""
+        stage = on_retry(Stage())
+        stage.aborted()
+        if accepted_first:
+            stage.accepted()
+        stage.user("msg_5", A)
+        stage.answer("msg_6", A, parent="msg_5")
+        stage.error(ABORTED)
+        stage.idle()
+        assert stage.engine.is_stopped(stage.session, "msg_1")
 
     def test_P1_of_an_older_turn_holds_no_newer_prompt_up(self) -> None:
         stage = on_retry(Stage())
