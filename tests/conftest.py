@@ -13,7 +13,7 @@ from tests.loopback.opencode_binary import find_opencode
 if TYPE_CHECKING:
     from tests.scheduling import RealHostInTurn
 
-_REAL_HOST_LIMIT_S: Final = 60
+_REAL_HOST_LIMIT_S: Final = 180
 
 # The same examples in every run, so that a change is what turns a test red; HYPOTHESIS_PROFILE=search looks
 # for new ones.

@@ -21,7 +21,7 @@ from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 60.0
 MISTAKE: Final = "[fallback]\nmax_attempts = true\n"
 SHORT_S: Final = 60.0
 """Closures that are made for no longer than this are waited for."""

@@ -66,7 +66,7 @@ class EventLog:
         toast: Raw = self.wait_for(shown, since=since)["properties"]
         return toast
 
-    def wait_for(self, wanted: Callable[[Raw], bool], *, since: int = 0, timeout_s: float = 25.0) -> Raw:
+    def wait_for(self, wanted: Callable[[Raw], bool], *, since: int = 0, timeout_s: float = 60.0) -> Raw:
         """Return the first event from ``since`` on for which ``wanted`` is true, as soon as it is there."""
         found: list[Raw] = []
 

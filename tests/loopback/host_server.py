@@ -180,7 +180,7 @@ class HostServer(Generic[HomeT]):
         """Tell whether the session runs or waits to retry."""
         return session in self._call("GET", "/session/status")
 
-    def wait_for_answer(self, session: str, text: str, *, since: int = 0, timeout_s: float = 25.0) -> Raw:
+    def wait_for_answer(self, session: str, text: str, *, since: int = 0, timeout_s: float = 60.0) -> Raw:
         """Wait until a part with exactly this text is complete, and then until the session is idle."""
 
         def complete(event: Raw) -> bool:

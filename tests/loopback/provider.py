@@ -99,7 +99,7 @@ class ScriptedProvider:
                 if model in (None, request.model) and session in (None, request.session)
             ]
 
-    def wait_for(self, condition: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
         """Wait until ``condition`` holds; it is looked at whenever a request begins, ends or breaks off."""
         with self._changed:
             if not self._changed.wait_for(condition, timeout_s):
