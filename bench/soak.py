@@ -5,8 +5,8 @@ provider's requests and the marks that its commands left are held against what i
 stop nothing may arrive until the next prompt; the Python end may not grow. It ends by itself, with 1 if
 anything was wrong, and then with that turn's log.
 
-Run it from the repository as ``python -m bench.soak [turns] [seed] [players] [busy cores]``; a seed gives the
-same turns again.
+Run it from the repository as ``python -m bench.soak [turns] [seed] [players] [busy cores] [--tools]``; a seed
+gives the same turns again. With ``--tools`` every turn's first model fails after a command has left its mark.
 """
 
 import multiprocessing
@@ -315,7 +315,9 @@ def work(over: Event) -> None:
 
 def main() -> int:
     """Soak and return 1 if anything was wrong."""
-    turns, seed, players, busy = [int(given) for given in sys.argv[1:]] + [300, 1, 4, 0][len(sys.argv) - 1 :]
+    after_tools = "--tools" in sys.argv
+    numbers = [int(given) for given in sys.argv[1:] if given != "--tools"]
+    turns, seed, players, busy = numbers + [300, 1, 4, 0][len(numbers) :]
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
     began = time.monotonic()
     context = multiprocessing.get_context("spawn")
@@ -331,7 +333,7 @@ def main() -> int:
             for worker in workers:
                 worker.start()
             table = Table(server, provider, players)
-            table.soak(list(draw(seed, turns, players)), seed)
+            table.soak(list(draw(seed, turns, players, after_tools=after_tools)), seed)
             over.set()
     print(
         f"{turns} turns of seed {seed} by {players} players beside {busy} busy cores"

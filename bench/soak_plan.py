@@ -82,6 +82,8 @@ FAILURES: Final[Mapping[str, Behaviour]] = {
     "tool, then 429": Behaviour((_TOOL, status(429)), fewest=2, most=2, tools=1),
     "tool, then 401": Behaviour((_TOOL, status(401)), fewest=2, most=2, tools=1),
     "empty": Behaviour((stream(),), shows_a_sign=False),
+    "tool, then 503": Behaviour((_TOOL, status(503)), fewest=2, most=2, tools=1),
+    "tool, tool, then 429": Behaviour((_TOOL, _TOOL, status(429)), fewest=3, most=3, tools=2),
     "tool, then empty": Behaviour((_TOOL, stream()), fewest=2, most=2, tools=1, shows_a_sign=False),
     "cut": Behaviour((cut("Half "),), most=LOOPS, shows_a_sign=False),
     "only [DONE]": Behaviour((_DONE_ONLY,), most=LOOPS, shows_a_sign=False),
@@ -90,6 +92,8 @@ FAILURES: Final[Mapping[str, Behaviour]] = {
 }
 SHOWN: Final = tuple(name for name, behaviour in FAILURES.items() if behaviour.shows_a_sign)
 """Those the host reports by itself."""
+AFTER_TOOLS: Final = tuple(name for name, behaviour in FAILURES.items() if behaviour.tools)
+"""Those that come in the midst of a turn, when a command has left its mark."""
 BAD_REQUEST: Final = Behaviour((status(400),), stops=True)
 
 
@@ -147,8 +151,15 @@ class Turn:
         """Return the replies of each model; a command leaves a line with the model's name in ``marks``."""
         for model, behaviour in zip(self.chain, self._all(), strict=True):
             command = {"command": f"echo {model} >> '{marks}'", "description": "Leaves a mark"}
-            tool = tool_call("bash", command, call_id=f"call_{model}_{self.number}")
-            yield model, tuple(tool if reply is None else reply for reply in behaviour.replies)
+            yield (
+                model,
+                tuple(
+                    tool_call("bash", command, call_id=f"call_{model}_{self.number}_{step}")
+                    if reply is None
+                    else reply
+                    for step, reply in enumerate(behaviour.replies)
+                ),
+            )
 
     def complaints(
         self, requests: Sequence[Request], marks: Sequence[str], *, stopped: bool
@@ -212,15 +223,19 @@ def chain_of(player: int) -> tuple[str, ...]:
     return tuple(f"{role}-of-{player}" for role in ROLES)
 
 
-def draw(seed: int, turns: int, players: int) -> Iterator[Turn]:
-    """Return the turns of a seed, player by player. The first are the same however many there are."""
+def draw(seed: int, turns: int, players: int, *, after_tools: bool = False) -> Iterator[Turn]:
+    """Return the turns of a seed, player by player. The first are the same however many there are.
+
+    With ``after_tools`` the first model of every turn fails after a command, and so does every other failing.
+    """
     random = Random(seed)  # noqa: S311 -- the same turns every time are the point
-    failures = tuple(FAILURES)
+    failures = AFTER_TOOLS if after_tools else tuple(FAILURES)
     for number in range(turns):
         behaviours = tuple(
-            random.choice(failures) if random.random() < often else _success(random) for often in FAILING
+            random.choice(failures) if random.random() < often else _success(random)
+            for often in ((1.0, *FAILING[1:]) if after_tools else FAILING)
         )
-        if random.random() < BAD_REQUESTS:
+        if random.random() < BAD_REQUESTS and not after_tools:
             behaviours = ("400", *behaviours[1:])
         player = number % players
         turn = Turn(number, player, behaviours, None, random.uniform(0.0, 0.2))
