@@ -15,6 +15,7 @@ from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import (
     Abort,
     Effect,
+    Failed,
     Fetched,
     FetchMessages,
     FetchSession,
@@ -23,6 +24,7 @@ from fallback_plugin.fallback.effects import (
     Record,
     Reopen,
     TimerFired,
+    Unrevert,
 )
 from fallback_plugin.fallback.exhaustion import first_left
 from fallback_plugin.fallback.follow import (
@@ -110,6 +112,9 @@ class Engine:
         if isinstance(effect, FetchSession):
             if isinstance(outcome, Fetched) and outcome.session is not None:
                 session.parent_id = outcome.session.parent_id
+            return []
+        if isinstance(effect, Unrevert):
+            session.hides = isinstance(outcome, Failed)
             return []
         if isinstance(effect, GiveUp):
             return self._signals.given_up(session, effect, outcome, self._context(session, now))
@@ -223,6 +228,8 @@ class Engine:
                 return self._signals.user_message(session, message, context)
             case events.MessageUpdated(message=AssistantMessage() as message):
                 return self._answer(session, message, now)
+            case events.MessageRemoved():
+                return self._signals.message_removed(session, event.message_id)
             case events.MessagePartUpdated():
                 return self._part(session, event, context)
             case events.MessagePartDelta():

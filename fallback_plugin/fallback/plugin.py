@@ -19,6 +19,7 @@ from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import (
     MessagePartDelta,
     MessagePartUpdated,
+    MessageRemoved,
     MessageUpdated,
     SessionCreated,
     SessionDeleted,
@@ -189,6 +190,11 @@ class FallbackPlugin:
     @hookimpl
     def message_updated(self, event: MessageUpdated, host: HostClient) -> None:
         """Follow turns, attempts and the errors of messages."""
+        self._handle(event, host)
+
+    @hookimpl
+    def message_removed(self, event: MessageRemoved, host: HostClient) -> None:
+        """See messages leave the history."""
         self._handle(event, host)
 
     @hookimpl

@@ -250,7 +250,7 @@ class Session:
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
     by message, that are to be stopped as soon as they begin. ``owed`` is a failed turn that waits for the end
-    of its run.
+    of its run. ``hides`` says that a message was taken back for nothing and has yet to be shown again.
     """
 
     id: str
@@ -266,6 +266,7 @@ class Session:
     unwanted: dict[str, int] = field(default_factory=dict)
     redirect: Redirect | None = None
     owed: Owed | None = None
+    hides: bool = False
     ledger: AbortLedger = field(default_factory=AbortLedger)
     known: dict[str, bool] = field(default_factory=dict)
     attempts: int = 0

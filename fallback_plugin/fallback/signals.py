@@ -17,6 +17,7 @@ from fallback_plugin.fallback.effects import (
     Outcome,
     Record,
     TimerFired,
+    Unrevert,
 )
 from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.guards import superseded
@@ -54,6 +55,18 @@ class Signals:
         switch = session.switch
         settled = switch is not None and switch.idles and message.id == switch.turn.message_id
         return self._switching.settled(session, context) if settled else []
+
+    def message_removed(self, session: Session, message_id: str) -> list[Effect]:
+        """See a message leave the history: to run its turn again would make an empty one in its place."""
+        turn, switch = session.turn, session.switch
+        if session.queued is not None and message_id == session.queued.id:
+            session.queued = None
+        if turn is None or message_id != turn.message_id or turn.cancelled:
+            return []
+        ours = switch is not None and (switch.reverted or switch.phase == "reverting")
+        if ours or turn.awaits(turn.attempt.model):
+            return []  # it was taken back to be sent anew
+        return self._cancel(session, turn, "its message was removed", decision="turn over")
 
     def answer(
         self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
@@ -239,6 +252,16 @@ class Signals:
     def idle(self, session: Session, sequence: int | None) -> list[Effect]:
         """See a run end; while a switch is open, count whose end it was."""
         session.ledger.idle()
+        return [*self._show_again(session), *self._run_ended(session, sequence)]
+
+    @staticmethod
+    def _show_again(session: Session) -> list[Effect]:
+        """Show what was taken back for nothing; the host refuses that as long as it works."""
+        switch = session.switch
+        in_use = switch is not None and (switch.reverted or switch.phase == "reverting")
+        return [Unrevert(session.id)] if session.hides and not in_use else []
+
+    def _run_ended(self, session: Session, sequence: int | None) -> list[Effect]:
         turn, switch = session.turn, session.switch
         counted = switch or session.handed_in
         if counted is not None:
@@ -288,14 +311,16 @@ class Signals:
         failure = Failure(kind="unknown", evidence="name:MessageAbortedError")
         return self._failed(session, turn, attempt, failure, context, tries=inf)
 
-    def _cancel(self, session: Session, turn: Turn, reason: str) -> list[Effect]:
+    def _cancel(
+        self, session: Session, turn: Turn, reason: str, *, decision: str = "user stopped"
+    ) -> list[Effect]:
         """Take the user's word: nothing is sent until their next message."""
         turn.cancelled = True
         turn.running = False
         model = turn.attempt.model
         probing = self._health.half_open(model) is not None
         given_back: list[Effect] = [EndProbe(session.id, model)] if probing else []
-        return [*stop_timers(session), *given_back, Record(session.id, "user stopped", reason)]
+        return [*stop_timers(session), *given_back, Record(session.id, decision, reason)]
 
     def _error(
         self, session: Session, turn: Turn, attempt: Attempt, error: HostError, context: Context

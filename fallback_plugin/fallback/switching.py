@@ -4,10 +4,10 @@ Each step returns effects and leaves a mark on the session or ends in `Switching
 leaves a session in flight. Which way a turn is sent again, as measured on OpenCode 1.18.33:
 
 - In place, wherever that works: nothing of the turn is lost.
-- Taken back and sent anew, if no tool of it has run and in place does not do: a turn that ended in ``stop``
-  ignores being run again, and a live terminal UI draws the prompt twice.
 - With an empty or half answer deleted, then in place: a turn that ended in ``stop`` runs again without its
   last message, and half an answer left standing is sent to the next model as words of its own.
+- Taken back and sent anew, in a live terminal UI, which draws a prompt in place twice, and if no tool of the
+  turn has run. Nowhere else: what is taken back goes with the next prompt, and so does all behind it.
 """
 
 from dataclasses import replace
@@ -183,6 +183,7 @@ class Switching:
         self.in_flight.release(session.id)
         if session.state:
             session.state.pending = None
+        session.hides = session.hides or (switch is not None and switch.reverted)
         return [Unrevert(session.id)] if switch is not None and switch.reverted else []
 
     def _claimed(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
@@ -231,7 +232,7 @@ class Switching:
             switch.turn, switch.for_queued = session.begin_turn(session.queued), True
         turn, attempt = switch.turn, switch.failed_attempt
         kept = turn.tools_done or turn.compacting
-        anew = not kept and (switch.ended_empty or context.host_kind == "tui")
+        anew = not kept and context.host_kind == "tui"
         if turn.user is None or (anew and switch.replay is None):
             switch.phase = "reading"
             return [FetchMessages(session.id, attempt.number)]

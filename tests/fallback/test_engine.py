@@ -496,16 +496,27 @@ class TestEmptyAnswer:
         stage.answer("msg_2")
         return stage
 
-    def sent(self, stage: Stage) -> None:
-        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
-
     @pytest.mark.parametrize("kind", [None, "reasoning"])
-    def test_it_is_taken_back_and_the_message_sent_anew(self, stage: Stage, kind: str | None) -> None:
+    def test_P2_it_is_deleted_and_the_turn_runs_again_where_it_stands(
+        self, stage: Stage, kind: str | None
+    ) -> None:
+        """Nothing is taken back: a message that the user sends meanwhile would go with it."""
         if kind:
             stage.content("msg_2", kind)
         self.empty(stage)
         stage.user()
-        self.sent(stage)
+        assert stage.last(effects.DeleteMessage).message_id == "msg_2"
+        assert [(prompt.message_id, prompt.parts) for prompt in stage.prompts] == [("msg_1", ())]
+        assert stage.all(effects.Revert) == []
+        assert stage.all(effects.Abort) == []
+
+    def test_in_a_terminal_ui_it_is_taken_back_and_the_message_sent_anew(self) -> None:
+        stage = Stage(Engine(settings(), host_kind="tui"))
+        stage.user()
+        stage.answer("msg_2")
+        self.empty(stage)
+        stage.user()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
         assert stage.last(effects.Revert).message_id == "msg_1"
         stage.finish(stage.last(effects.Revert))
         (prompt,) = stage.prompts
@@ -522,8 +533,7 @@ class TestEmptyAnswer:
             stage.content("msg_2", kind)
         self.empty(stage, finish=finish)
         stage.user()
-        self.sent(stage)
-        assert stage.last(effects.Revert).message_id == "msg_1"
+        assert stage.last(effects.DeleteMessage).message_id == "msg_2"
 
     @pytest.mark.parametrize("finish", ["length", "other"])
     def test_P13_an_answer_that_reached_its_limit_stays(self, stage: Stage, finish: str) -> None:
@@ -540,15 +550,15 @@ class TestEmptyAnswer:
 
     def test_nothing_is_sent_before_the_hosts_last_word_on_the_turn(self, stage: Stage) -> None:
         self.empty(stage)
-        assert stage.all(effects.FetchMessages) == []
+        assert stage.prompts == []
         stage.user()
-        assert len(stage.all(effects.FetchMessages)) == 1
+        assert len(stage.prompts) == 1
 
     def test_a_host_without_a_last_word_is_given_a_moment(self, stage: Stage) -> None:
         self.empty(stage)
         settle = stage.last(effects.StartTimer)
         stage.tell(TimerFired(settle.session_id, settle.name, settle.attempt))
-        assert len(stage.all(effects.FetchMessages)) == 1
+        assert len(stage.prompts) == 1
 
     def test_after_a_finished_tool_only_the_empty_answer_goes(self, stage: Stage) -> None:
         tool = {"id": "prt_1", "sessionID": stage.session, "messageID": "msg_2", "type": "tool"}
@@ -568,10 +578,9 @@ class TestEmptyAnswer:
         assert not stage.in_flight
 
     def test_an_empty_answer_that_cannot_be_removed_is_said(self, stage: Stage) -> None:
+        stage.deletes = False
         self.empty(stage)
         stage.user()
-        self.sent(stage)
-        stage.finish(stage.last(effects.Revert), Failed("busy", 409))
         assert stage.toasts[-1].title == "Fallback failed"
         assert not stage.in_flight
 
@@ -586,7 +595,72 @@ class TestEmptyAnswer:
         stage.state.parent_id = "ses_0"
         self.empty(stage)
         stage.user()
-        assert len(stage.all(effects.FetchMessages)) == 1
+        assert len(stage.prompts) == 1
+
+    @pytest.mark.parametrize("idles", [0, 1])
+    def test_P2_a_message_taken_back_for_nothing_is_shown_again_when_the_host_lets_us(
+        self, idles: int
+    ) -> None:
+        """The host refuses that as long as it works, and the next prompt deletes what is hidden."""
+        stage = Stage(Engine(settings(), host_kind="tui"))
+        stage.user()
+        stage.answer("msg_2")
+        self.empty(stage)
+        stage.user()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.user("msg_5")
+        stage.answer("msg_6", parent="msg_5")
+        stage.finish(stage.last(effects.Revert))
+        stage.finish(stage.last(effects.Unrevert), Failed("busy", 409))
+        for _ in range(idles):
+            stage.idle()
+            stage.finish(stage.last(effects.Unrevert))
+        stage.idle()
+        assert len(stage.all(effects.Unrevert)) == 2
+        assert stage.prompts == []
+
+
+class TestRemovedMessage:
+    """A message that left the history cannot be run again: the host would make an empty one in its place."""
+
+    def test_P2_its_turn_is_over(self) -> None:
+        stage = on_retry(Stage())
+        stage.host("message.removed", messageID="msg_1")
+        stage.aborted()
+        assert stage.prompts == []
+        assert not stage.in_flight
+
+    def test_one_that_was_taken_back_to_be_sent_anew_is_not_missed(self) -> None:
+        stage = on_retry(Stage(Engine(settings(), host_kind="tui")))
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.finish(stage.last(effects.Revert))
+        stage.host("message.removed", messageID="msg_1")
+        stage.accepted()
+        stage.user("msg_3", A)
+        assert stage.state.turn is not None
+        assert not stage.state.turn.cancelled
+
+    @pytest.mark.parametrize("accepted_first", [True, False])
+    def test_nor_if_that_is_shown_after_our_prompt_was_accepted(self, *, accepted_first: bool) -> None:
+        stage = on_retry(Stage(Engine(settings(), host_kind="tui")))
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
+        stage.finish(stage.last(effects.Revert))
+        if accepted_first:
+            stage.accepted()
+        stage.host("message.removed", messageID="msg_1")
+        if not accepted_first:
+            stage.accepted()
+        assert stage.state.turn is not None
+        assert not stage.state.turn.cancelled
+
+    def test_a_message_that_waits_is_forgotten(self) -> None:
+        stage = on_retry(Stage())
+        stage.user("msg_5")
+        stage.host("message.removed", messageID="msg_5")
+        stage.aborted()
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_1"]
 
 
 class TestCutStream:
@@ -769,8 +843,6 @@ class TestSharedHealth:
         stage.answer("msg_2")
         TestEmptyAnswer().empty(stage)
         stage.user()
-        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn(),)))
-        stage.finish(stage.last(effects.Revert))
         stage.accepted()
         assert stage.all(effects.CloseModel) == []
 

@@ -34,6 +34,7 @@ from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.health import MemoryHealth
 from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import PromptRequest
+from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
 from tests.fallback.stage import PRIMARY
@@ -61,6 +62,7 @@ class FallbackMachine(RuleBasedStateMachine):
     """A person, a host and the copies of the plugin in it; what happens next is hypothesis' choice."""
 
     copies = 1
+    host_kind: HostKind = "serve"
     max_attempts = MAX_ATTEMPTS
 
     def __init__(self) -> None:
@@ -72,7 +74,7 @@ class FallbackMachine(RuleBasedStateMachine):
             stall_timeout="120s",
             cooldown="30s",
         )
-        self.plugins = [Copy(number, Engine(made)) for number in range(self.copies)]
+        self.plugins = [Copy(number, Engine(made, host_kind=self.host_kind)) for number in range(self.copies)]
         self.health = MemoryHealth()
         self.host = SimulatedHost(self.copies)
         self.stopped = False
@@ -112,6 +114,7 @@ class FallbackMachine(RuleBasedStateMachine):
                     self.check_prompt(copy, effect)
                     copy.calls.append(effect)
                 case Abort() | FetchMessages() | FetchSession() | Revert() | Unrevert() | DeleteMessage():
+                    assert self.host_kind == "tui" or not isinstance(effect, Revert)
                     copy.calls.append(effect)
                 case Claim():
                     outcome = self.claim_failure(copy, effect)
@@ -325,7 +328,8 @@ class FallbackMachine(RuleBasedStateMachine):
         self.restarted.add(copy.number)
         self.copy_died = True
         self.host.deliveries[copy.number].clear()
-        self.plugins[-1] = Copy(copy.number, Engine(copy.engine.settings), known_turn=copy.known_turn)
+        made = Engine(copy.engine.settings, host_kind=self.host_kind)
+        self.plugins[-1] = Copy(copy.number, made, known_turn=copy.known_turn)
         self.look()
 
     @rule(data=st.data())
@@ -376,6 +380,12 @@ class FallbackMachine(RuleBasedStateMachine):
                 assert (session.switch is not None) == (SESSION in copy.engine.switching.in_flight)
 
 
+class TerminalMachine(FallbackMachine):
+    """A live terminal UI, where a turn is taken back and sent anew."""
+
+    host_kind: HostKind = "tui"
+
+
 class TwoCopiesMachine(FallbackMachine):
     """The plugin loaded twice: both copies see everything, a lease decides who acts."""
 
@@ -387,5 +397,7 @@ TestInvariants.settings = settings(
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+TestTerminal = TerminalMachine.TestCase
+TestTerminal.settings = TestInvariants.settings
 TestTwoCopies = TwoCopiesMachine.TestCase
 TestTwoCopies.settings = TestInvariants.settings

@@ -139,6 +139,7 @@ def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
         "host_stopping",
         "message_activity",
         "message_part_updated",
+        "message_removed",
         "message_updated",
         "model_attempt_failed",
         "run_ending",

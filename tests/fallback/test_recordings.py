@@ -162,14 +162,15 @@ def test_the_prompt_runs_the_stored_turn_again_in_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["empty"])
-def test_an_empty_answer_is_taken_back_and_its_message_sent_anew(name: str) -> None:
+def test_an_empty_answer_is_deleted_and_its_turn_run_again(name: str) -> None:
     player = play(name)
     assert player.asked == [A]
     assert player.count(effects.Abort) == 0
-    assert player.count(effects.Revert) == 1
+    assert player.count(effects.DeleteMessage) == 1
+    assert player.count(effects.Revert) == 0
     (sent,) = [effect.body for effect in player.effects if isinstance(effect, effects.Prompt)]
-    assert sent.message_id is None
-    assert [part["text"] for part in sent.parts] == ["say hello"]
+    assert sent.message_id is not None
+    assert sent.parts == ()
 
 
 UNTOUCHED: Final = ["ok", "tool", "length", "400", "400-context", "filter"]

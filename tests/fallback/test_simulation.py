@@ -64,19 +64,19 @@ def test_a_recorded_failure_is_answered_once_and_says_why(name: str) -> None:
     assert told.outcome == ("switched to spare/a", NO_ANSWER)
 
 
-def test_an_empty_answer_is_taken_back() -> None:
+def test_an_empty_answer_is_deleted() -> None:
     effects = played(recording("empty")).effects
-    assert [effect.split(" msg")[0] for effect in effects if "take" in effect or "run" in effect] == [
-        "take back",
-        "run the message anew on spare/a",
+    assert [effect.split(" msg")[0] for effect in effects if "delete" in effect or "run" in effect] == [
+        "delete",
+        "run the turn in place on spare/a",
     ]
 
 
-def test_an_empty_answer_at_the_very_end_is_taken_back_as_well() -> None:
+def test_an_empty_answer_at_the_very_end_is_deleted_as_well() -> None:
     moments = list(read_trace(recording("empty").read_text(encoding="utf-8").split("\n")))
     (found,) = [step.at for step in Told(iter(moments), settings(CHAIN)).steps if _switches(step)]
     told = Told((moment for moment in moments if moment.at <= found), settings(CHAIN))
-    assert told.runs == ["run the message anew on spare/a"]
+    assert told.runs == ["run the turn in place on spare/a"]
 
 
 def _switches(step: Step) -> bool:
@@ -215,10 +215,10 @@ def test_where_fallback_is_switched_off_that_is_the_reason() -> None:
 def test_a_message_that_was_removed_meanwhile_cannot_be_sent_again() -> None:
     ended = answer(2, "msg_2", "fake/primary", finish="stop", time={"created": 1e9, "completed": 1e9})
     empty = (FAILED[0], content(1, "msg_1"), FAILED[1], content(1.9, "msg_2", "step-finish"), ended)
-    assert Told(iter(empty), settings(CHAIN)).runs == ["run the message anew on spare/a"]
+    assert Told(iter(empty), settings(CHAIN)).runs == ["run the turn in place on spare/a"]
     told = Told(iter((*empty, told_at(2.1, "message.removed", messageID="msg_1"))), settings(CHAIN))
     assert told.runs == []
-    assert told.outcome == ("gave up", "the session holds no message to send again")
+    assert told.outcome[0] == "nothing to do"
 
 
 @pytest.mark.parametrize(

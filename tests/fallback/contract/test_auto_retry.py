@@ -99,8 +99,6 @@ def test_a_turn_that_ended_by_itself_is_not_aborted() -> None:
     end(stage, "msg_2")
     stage.idle()
     stage.user()
-    read(stage, stored("text"))
-    stage.finish(stage.last(effects.Revert))
     assert stage.all(effects.Abort) == []
     assert stage.asked == [A]
 

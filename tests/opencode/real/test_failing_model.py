@@ -1,11 +1,11 @@
 """A failing model in the real OpenCode, beyond the scenarios: what is said, and every other way to fail."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
 
-from tests.loopback.event_log import Raw, toast_of
+from tests.loopback.event_log import Raw, session_of, toast_of
 from tests.loopback.opencode_home import provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
@@ -46,6 +46,7 @@ HEALTHY: Final[Mapping[str, Reply]] = {
     "well": stream("All ", "well."),
     "fallback-a": stream("Answer ", "of a."),
 }
+EMPTY: Final = "empty-then-more"
 BEFORE_MISSING: Final = "limited-before-missing"
 ALWAYS_CUT: Final = ("always-cut", "cut-as-well")
 CUT_LATER: Final = ("cut-first", "cut-later")
@@ -63,6 +64,12 @@ first_token_timeout = "1s"
 [models."{ref("hang-after-text")}"]
 stall_timeout = "1s"
 
+[models."{ref(EMPTY)}"]
+cooldown = 0
+
+[models."{ref("limited-behind")}"]
+cooldown = 0
+
 [agents.hopeless]
 fallback_models = ["{ref(ALWAYS_CUT[1])}"]
 
@@ -77,6 +84,7 @@ fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 @pytest.fixture(scope="module")
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
     single = {**LOUD, **SILENT, **HEALTHY, BEFORE_MISSING: status(429)}
+    single |= {EMPTY: stream(), "limited-behind": status(429)}
     single |= dict.fromkeys(ALWAYS_CUT, cut("Half an "))
     single |= dict(zip(CUT_LATER, (cut("Half an "), cut("Half of ", LATER)), strict=True))
     for model, reply in single.items():
@@ -172,6 +180,42 @@ def test_a_message_behind_a_last_model_whose_stream_is_cut_is_answered(
     assert turn.user_texts() == [[PROMPT], ["And now?"]]
     assert turn.asked()[-1] == "well"
     assert turn.asked().count("well") == 1
+
+
+def is_finished(event: Raw) -> bool:
+    return bool(event["properties"].get("info", {}).get("finish") == "stop")
+
+
+def is_idle(event: Raw) -> bool:
+    return bool(event["type"] == "session.idle")
+
+
+def is_removed(event: Raw) -> bool:
+    return bool(event["type"] == "message.removed")
+
+
+def is_over(event: Raw, turn: Turn) -> bool:
+    return is_idle(event) and any(model != EMPTY for model in turn.asked())
+
+
+@pytest.mark.parametrize("second", ["well", "limited-behind"])
+@pytest.mark.parametrize("moment", [is_finished, is_idle, is_removed])
+def test_P2_a_message_sent_while_an_empty_answer_is_replaced_is_kept(
+    begin: BeginTurn, server: OpenCodeServer, moment: Callable[[Raw], bool], second: str
+) -> None:
+    """Once the second message was lost with the first, and a model was asked without the user's words."""
+    turn = begin(ref(EMPTY))
+    server.events.wait_for(
+        lambda event: session_of(event) == turn.session and moment(event), since=turn.began
+    )
+    server.prompt(turn.session, "And now?", ref(second), agent="build")
+
+    server.events.wait_for(
+        lambda event: session_of(event) == turn.session and is_over(event, turn), since=turn.began
+    )
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.user_texts() == [[PROMPT], ["And now?"]]
+    assert all(PROMPT in str(request.body["messages"]) for request in turn.requests())
 
 
 def test_complaint_54_thoughts_of_the_first_model_reach_the_next_as_plain_text(begin: BeginTurn) -> None:
