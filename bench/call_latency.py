@@ -23,20 +23,28 @@ ROUNDS: Final = 4
 PATH: Final = "/session/status"
 ANNOUNCEMENT: Final = "listening on "
 
-BARE_UVICORN: Final = """
-import asyncio, uvicorn
+BARE_APP: Final = """
 async def app(scope, receive, send):
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"{}"})
+"""
+_BARE_UVICORN: Final = """
+import asyncio, uvicorn
+{app}
 class Server(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
-        print(f"listening on http://127.0.0.1:{port}", flush=True)
+        print(f"listening on http://127.0.0.1:{{port}}", flush=True)
 config = uvicorn.Config(app, port=0, http="h11", lifespan="off", log_config=None, access_log=False)
 asyncio.run(Server(config).serve())
 """
+
+
+def bare_uvicorn(app: str) -> list[str]:
+    """Return the command of a bare uvicorn that serves the ASGI function ``app``, given as source."""
+    return [sys.executable, "-c", _BARE_UVICORN.format(app=app)]
 
 
 @contextmanager
@@ -81,7 +89,7 @@ def main() -> int:
     """Print the medians and their ratio; return 1 if it is above the budget."""
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else CALLS
     commands = {
-        "a bare uvicorn": [sys.executable, "-c", BARE_UVICORN],
+        "a bare uvicorn": bare_uvicorn(BARE_APP),
         "fallback-plugin serve": [sys.executable, "-m", "fallback_plugin", "serve", "--port", "0"],
     }
     found: dict[str, list[float]] = {name: [] for name in commands}

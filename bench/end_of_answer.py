@@ -7,22 +7,20 @@ from the repository as ``python -m bench.end_of_answer [prompts] [busy cores]``.
 """
 
 import json
-import multiprocessing
 import os
 import selectors
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
 
-from bench.call_latency import running
+from bench.call_latency import bare_uvicorn, running
 from tests.loopback.agent_server import AgentHome, AgentServer
+from tests.loopback.busy_cores import busy_cores
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import stream
 
@@ -31,8 +29,7 @@ END: Final = b'"session.idle"'
 LIMIT_S: Final = 60.0
 WORDS: Final = ("Quick ", "and ", "done.")
 
-BARE_UVICORN: Final = """
-import asyncio, uvicorn
+BARE_APP: Final = """
 EVENTS = [b"data: " + b"x" * 300 + b"\\n\\n"] * 11 + [b'data: {"type": "session.idle"}\\n\\n']
 listeners = []
 async def app(scope, receive, send):
@@ -52,13 +49,6 @@ async def app(scope, receive, send):
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"{}"})
-class Server(uvicorn.Server):
-    async def startup(self, sockets=None):
-        await super().startup(sockets)
-        port = self.servers[0].sockets[0].getsockname()[1]
-        print(f"listening on http://127.0.0.1:{port}", flush=True)
-config = uvicorn.Config(app, port=0, http="h11", lifespan="off", log_config=None, access_log=False)
-asyncio.run(Server(config).serve())
 """
 
 
@@ -146,7 +136,7 @@ def at_bare(prompts: int) -> Found:
     found = Found()
     with (
         tempfile.TemporaryDirectory() as directory,
-        running([sys.executable, "-c", BARE_UVICORN], directory) as port,
+        running(bare_uvicorn(BARE_APP), directory) as port,
     ):
         client = Client(port)
         for _ in range(prompts):
@@ -177,28 +167,12 @@ def at_ours(prompts: int) -> Found:
     return found
 
 
-@contextmanager
-def busy(cores: int) -> Iterator[None]:
-    """Keep that many cores at work."""
-    with ExitStack() as running_cores:
-        for _ in range(cores):
-            core = multiprocessing.Process(target=_work, daemon=True)
-            core.start()
-            running_cores.callback(core.kill)
-        yield
-
-
-def _work() -> None:
-    while True:
-        sum(range(10_000))
-
-
 def main() -> int:
     """Print both; return 1 if an answer of our host ended after its call had returned."""
     given = list(map(int, sys.argv[1:]))
     prompts, cores = (given[0] if given else PROMPTS), (given[1] if len(given) > 1 else 0)
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores, {cores} kept busy")
-    with busy(cores):
+    with busy_cores(cores):
         found = {"a bare uvicorn": at_bare(prompts), "fallback-plugin serve": at_ours(prompts)}
     for name, each in found.items():
         p95 = quantiles(each.leads, n=20)[-1]

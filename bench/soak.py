@@ -9,7 +9,6 @@ Run it from the repository as ``python -m bench.soak [turns] [seed] [players] [b
 gives the same turns again. With ``--tools`` every turn's first model fails after a command has left its mark.
 """
 
-import multiprocessing
 import os
 import sys
 import tempfile
@@ -17,13 +16,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
 from bench.process import open_handles, resident_bytes
 from bench.real_host import home_with_ours, opencode
 from bench.soak_plan import TURNS_A_SESSION, Abort, Turn, chain_of, draw
+from tests.loopback.busy_cores import busy_cores
 from tests.loopback.event_log import Raw, session_of, toast_of
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import Request, ScriptedProvider
@@ -307,12 +306,6 @@ class Table:
         player.leave_session()
 
 
-def work(over: Event) -> None:
-    """Keep a core busy."""
-    while not over.is_set():
-        sum(range(10_000))
-
-
 def main() -> int:
     """Soak and return 1 if anything was wrong."""
     after_tools = "--tools" in sys.argv
@@ -320,21 +313,15 @@ def main() -> int:
     turns, seed, players, busy = numbers + [300, 1, 4, 0][len(numbers) :]
     print(f"load before: {os.getloadavg()} on {os.cpu_count()} cores")
     began = time.monotonic()
-    context = multiprocessing.get_context("spawn")
-    over = context.Event()
-    workers = [context.Process(target=work, args=(over,), daemon=True) for _ in range(busy)]
     chains = [chain_of(player) for player in range(players)]
     settings = SETTINGS + "".join(map(_own_chain, range(players)))
     models = {_provider(model): [model] for chain in chains for model in chain}
     config = {"agent": {_agent(player): {"mode": "primary"} for player in range(players)}}
     with tempfile.TemporaryDirectory() as root, ScriptedProvider() as provider:
         home = home_with_ours(Path(root), provider, models, settings, config)
-        with OpenCodeServer(opencode(), home) as server:
-            for worker in workers:
-                worker.start()
+        with OpenCodeServer(opencode(), home) as server, busy_cores(busy):
             table = Table(server, provider, players)
             table.soak(list(draw(seed, turns, players, after_tools=after_tools)), seed)
-            over.set()
     print(
         f"{turns} turns of seed {seed} by {players} players beside {busy} busy cores"
         f" in {time.monotonic() - began:.0f} s: {table.violations} violations"

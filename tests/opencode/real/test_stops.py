@@ -1,15 +1,13 @@
 """A stop of the user in the moment of a switch: no model is asked and no word shown afterwards."""
 
-import multiprocessing
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.loopback.busy_cores import busy_cores
 from tests.loopback.opencode_home import provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
@@ -54,28 +52,6 @@ def stops(kind: str, count: int, folders: Path | None = None) -> Iterator[Stop]:
         yield Stop(ref(model), drawn.uniform(0.0, span_s), folder)
 
 
-def work(until: Event) -> None:
-    """Keep a core busy."""
-    while not until.is_set():
-        sum(range(10_000))
-
-
-@contextmanager
-def both_cores_busy() -> Iterator[None]:
-    """Keep two cores at work beside the test."""
-    context = multiprocessing.get_context("spawn")
-    over = context.Event()
-    workers = [context.Process(target=work, args=(over,), daemon=True) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for worker in workers:
-            worker.join()
-
-
 def assert_all_kept(
     server: OpenCodeServer, provider: ScriptedProvider, wanted: Sequence[Stop], side_by_side: int
 ) -> None:
@@ -101,7 +77,7 @@ def test_P1_hundreds_of_stops_are_final(
     wanted = list(stops(kind, STOPS[kind], tmp_path if kind == "fresh" else None))
     side_by_side = {"quiet": 2, "side by side": 8, "busy": 8, "fresh": 3}[kind]
     if kind == "busy":
-        with both_cores_busy():
+        with busy_cores(2):
             assert_all_kept(server, provider, wanted, side_by_side)
     else:
         assert_all_kept(server, provider, wanted, side_by_side)
