@@ -1,5 +1,6 @@
 """A failing model in the real OpenCode, beyond the scenarios: what is said, and every other way to fail."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -53,6 +54,8 @@ CUT_LATER: Final = ("cut-first", "cut-later")
 THOUGHTFUL: Final = "thoughtful-then-limited"
 LATER: Final = Gate()
 SETTLED_S: Final = 0.6
+MOMENTS_S: Final = (0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05)
+"""Times after an empty answer's run at which the next message comes."""
 
 SETTINGS: Final = f"""
 [fallback]
@@ -194,8 +197,10 @@ def is_removed(event: Raw) -> bool:
     return bool(event["type"] == "message.removed")
 
 
-def is_over(event: Raw, turn: Turn) -> bool:
-    return is_idle(event) and any(model != EMPTY for model in turn.asked())
+def wait_until(turn: Turn, moment: Callable[[Raw], bool]) -> None:
+    turn.server.events.wait_for(
+        lambda event: session_of(event) == turn.session and moment(event), since=turn.began
+    )
 
 
 @pytest.mark.parametrize("second", ["well", "limited-behind"])
@@ -205,17 +210,38 @@ def test_P2_a_message_sent_while_an_empty_answer_is_replaced_is_kept(
 ) -> None:
     """Once the second message was lost with the first, and a model was asked without the user's words."""
     turn = begin(ref(EMPTY))
-    server.events.wait_for(
-        lambda event: session_of(event) == turn.session and moment(event), since=turn.began
-    )
+    wait_until(turn, moment)
     server.prompt(turn.session, "And now?", ref(second), agent="build")
 
-    server.events.wait_for(
-        lambda event: session_of(event) == turn.session and is_over(event, turn), since=turn.began
-    )
-    assert turn.is_quiet(SETTLED_S)
+    if moment is not is_removed:
+        # Between our removal and our prompt it may stay unanswered: OpenCode takes ours for newer.
+        turn.wait_for_answer("All well." if second == "well" else "Answer of a.")
+    while not turn.is_quiet(SETTLED_S) or server.is_busy(turn.session):
+        pass  # the first message may be answered after the second
     assert turn.user_texts() == [[PROMPT], ["And now?"]]
     assert all(PROMPT in str(request.body["messages"]) for request in turn.requests())
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_P2_no_message_is_lost_at_any_moment_in_which_an_empty_answer_is_replaced(
+    begin: BeginTurn, server: OpenCodeServer
+) -> None:
+    """When the first message was taken back instead, 4 of 32 were lost on a quiet machine."""
+    lost: list[tuple[float, list[list[str]]]] = []
+    for delay_s in MOMENTS_S * 8:
+        turn = begin(ref(EMPTY))
+        wait_until(turn, is_idle)
+        time.sleep(delay_s)
+        server.prompt(turn.session, "And now?", ref("limited-behind"), agent="build")
+        turn.wait_for_answer("Answer of a.")
+        while not turn.is_quiet(SETTLED_S) or server.is_busy(turn.session):
+            pass
+        texts = turn.user_texts()
+        wordless = [each for each in turn.requests() if PROMPT not in str(each.body["messages"])]
+        if texts != [[PROMPT], ["And now?"]] or wordless:
+            lost.append((delay_s, texts))
+    assert lost == []
 
 
 def test_complaint_54_thoughts_of_the_first_model_reach_the_next_as_plain_text(begin: BeginTurn) -> None:
