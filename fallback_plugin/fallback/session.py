@@ -111,7 +111,7 @@ class Turn:
     order: left in place when their attempt fails, the next model would get them as its own words. A
     compaction is a turn as well: the host's own, on a message that only asks for it, with ``compacting`` set.
     ``images`` says that the person's message holds one. ``came_back`` are the models that were asked once
-    more because they had opened while the host waited.
+    more because they had opened while the host waited. ``removed`` says that its message left the history.
     """
 
     message_id: str
@@ -126,6 +126,7 @@ class Turn:
     tools_done: bool = False
     compacting: bool = False
     cancelled: bool = False
+    removed: bool = False
     exhaustion_said: bool = False
     came_back: frozenset[ModelRef] = frozenset()
     images: bool = False
@@ -217,6 +218,8 @@ class Switch:
 
     def over(self, turn: Turn | None) -> str | None:
         """Return why nothing may be sent any more, given the session's turn; None if all is well."""
+        if self.turn.removed:
+            return "its message was removed"
         if self.turn.cancelled:
             return "the user stopped the turn"
         return None if turn is self.turn else "the session went on to another turn"

@@ -66,6 +66,7 @@ class Signals:
         ours = switch is not None and (switch.reverted or switch.phase == "reverting")
         if ours or turn.awaits(turn.attempt.model):
             return []  # it was taken back to be sent anew
+        turn.removed = True
         return self._cancel(session, turn, "its message was removed", decision="turn over")
 
     def answer(
@@ -99,16 +100,19 @@ class Signals:
             return judged
         if session.ledger.aborted(attempt.number):
             return judged
-        session.ledger.open(attempt.number, context.now)
         reason = f"{attempt.model}: cut, and no other model is left"
-        return [*judged, Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
+        return [*judged, *self._abort(session, attempt, reason, context)]
 
     def _stop_at_its_beginning(self, session: Session, attempt: Attempt, context: Context) -> list[Effect]:
         """Stop a dispatched run of a turn the user stopped; the host forgets a stop that comes earlier."""
         if not attempt.dispatched or session.ledger.aborted(attempt.number):
             return []
+        return self._abort(session, attempt, f"{attempt.model}: the user stopped before it began", context)
+
+    @staticmethod
+    def _abort(session: Session, attempt: Attempt, reason: str, context: Context) -> list[Effect]:
+        """Stop an attempt's run, written down as ours."""
         session.ledger.open(attempt.number, context.now)
-        reason = f"{attempt.model}: the user stopped before it began"
         return [Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
 
     def _completed(

@@ -28,7 +28,6 @@ SHORT_S: Final = 60.0
 
 _ANSWER: Final = re.compile(r"Answer \d+ of (\w+)\.")
 
-
 READY: Final = "the host's version is"
 """What the log of the plugin holds once for each start, as soon as it is at work."""
 

@@ -218,7 +218,7 @@ def test_a_message_that_was_removed_meanwhile_cannot_be_sent_again() -> None:
     assert Told(iter(empty), settings(CHAIN)).runs == ["run the turn in place on spare/a"]
     told = Told(iter((*empty, told_at(2.1, "message.removed", messageID="msg_1"))), settings(CHAIN))
     assert told.runs == []
-    assert told.outcome[0] == "nothing to do"
+    assert told.outcome == ("nothing to do", "no prompt: its message was removed")
 
 
 @pytest.mark.parametrize(
