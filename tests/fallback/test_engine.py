@@ -10,7 +10,7 @@ from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S, PromptRequest
-from fallback_plugin.host_client import Receipt, SessionInfo
+from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
@@ -560,7 +560,11 @@ class TestEmptyAnswer:
         stage.tell(TimerFired(settle.session_id, settle.name, settle.attempt))
         assert len(stage.prompts) == 1
 
-    def test_after_a_finished_tool_only_the_empty_answer_goes(self, stage: Stage) -> None:
+    @pytest.mark.parametrize("host_kind", ["serve", "tui"])
+    def test_after_a_finished_tool_only_the_empty_answer_goes(self, host_kind: HostKind) -> None:
+        stage = Stage(Engine(settings(), host_kind=host_kind))
+        stage.user()
+        stage.answer("msg_2")
         tool = {"id": "prt_1", "sessionID": stage.session, "messageID": "msg_2", "type": "tool"}
         stage.host("message.part.updated", part={**tool, "state": {"status": "completed"}})
         stage.answer("msg_2", finish="tool-calls", time={"created": 1, "completed": 2})

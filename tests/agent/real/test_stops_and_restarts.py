@@ -291,6 +291,7 @@ def test_a_session_that_is_summarised_goes_on_under_another_id(
 
         compacted = server.events.wait_for(lambda event: event["type"] == "session.compacted", since=position)
         continued = compacted["properties"]["continuedBy"]
+        ended(server, position)  # of the run that summarised
         position = server.events.position
         server.prompt(session, "And now?", "fake/answers")
         assert ended(server, position)["sessionID"] == continued
