@@ -143,6 +143,11 @@ class SessionIdle(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAbortRequested(SessionEvent):
+    """Somebody other than us asked the host to stop the session's run, whether there is one or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionError(SessionEvent):
     """A run failed. Hosts name neither the model nor the message here."""
 

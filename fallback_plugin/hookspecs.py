@@ -23,6 +23,7 @@ from fallback_plugin.events import (
     MessagePartUpdated,
     MessageRemoved,
     MessageUpdated,
+    SessionAbortRequested,
     SessionCompacted,
     SessionCreated,
     SessionDeleted,
@@ -263,6 +264,15 @@ def session_status(event: SessionStatus, host: HostClient) -> None:
 @hookspec
 def session_idle(event: SessionIdle, host: HostClient) -> None:
     """See a run end, well or not; may come twice for one run. Since 0.1."""
+
+
+@hookspec
+def session_abort_requested(event: SessionAbortRequested, host: HostClient) -> None:
+    """See somebody ask the host to stop a session, before the host does. Since 0.2.
+
+    Called whether a run is under way or not; not for aborts by this process. Only OpenCode's bridge can tell:
+    elsewhere, and for stops from within the host, ``session_error`` and ``session_idle`` are what shows.
+    """
 
 
 @hookspec

@@ -234,6 +234,8 @@ class Engine:
                 return self._part(session, event, context)
             case events.MessagePartDelta():
                 return self._signals.grew(session, event.message_id, context)
+            case events.SessionAbortRequested():
+                return self._signals.abort_requested(session, context)
             case events.SessionStatus() | events.SessionError() | events.SessionIdle():
                 return self._run_event(session, event, context)
             case _:

@@ -21,6 +21,7 @@ from fallback_plugin.events import (
     MessagePartUpdated,
     MessageRemoved,
     MessageUpdated,
+    SessionAbortRequested,
     SessionCreated,
     SessionDeleted,
     SessionError,
@@ -180,6 +181,11 @@ class FallbackPlugin:
     @hookimpl
     def session_idle(self, event: SessionIdle, host: HostClient) -> None:
         """See runs end."""
+        self._handle(event, host)
+
+    @hookimpl
+    def session_abort_requested(self, event: SessionAbortRequested, host: HostClient) -> None:
+        """Take a stop of which the host may say nothing itself."""
         self._handle(event, host)
 
     @hookimpl

@@ -315,6 +315,13 @@ class Signals:
         failure = Failure(kind="unknown", evidence="name:MessageAbortedError")
         return self._failed(session, turn, attempt, failure, context, tries=inf)
 
+    def abort_requested(self, session: Session, context: Context) -> list[Effect]:
+        """See the host be asked to stop the session's turn; it tells nothing of a stop in an ending run."""
+        turn = session.turn
+        if turn is None or turn.cancelled or context.settings.fallback.on_foreign_abort != "stop":
+            return []
+        return self._cancel(session, turn, "the host was asked to stop it, and not by us")
+
     def _cancel(
         self, session: Session, turn: Turn, reason: str, *, decision: str = "user stopped"
     ) -> list[Effect]:

@@ -34,6 +34,8 @@ DEFAULT_USER: Final = "opencode"
 """The user name OpenCode asks for unless ``OPENCODE_SERVER_USERNAME`` names another."""
 
 _CONNECT_S: Final = 5.0
+_OUR_CALL: Final = {"x-fallback-plugin": "ours"}
+"""Tells a plugin in the same OpenCode that a stop is not the user's (hooks/opencode/stops.js)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,8 @@ class OpenCodeHttpClient:
     def __init__(self, http: httpx2.AsyncClient, *, directory: str, deadlines: Deadlines) -> None:
         self._http = http
         self._directory = directory
-        self._headers = {"x-opencode-directory": _header_text(directory)} if directory else {}
+        folder = {"x-opencode-directory": _header_text(directory)} if directory else {}
+        self._headers = {**folder, **_OUR_CALL}
         self._deadlines = deadlines
 
     def at(self, directory: str) -> "OpenCodeHttpClient":

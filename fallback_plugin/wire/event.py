@@ -85,6 +85,10 @@ def _idle(_: Json, common: _Fields) -> Event:
     return events.SessionIdle(**common)
 
 
+def _abort_requested(_: Json, common: _Fields) -> Event:
+    return events.SessionAbortRequested(**common)
+
+
 def _error(properties: Json, common: _Fields) -> Event:
     return events.SessionError(error=read_error(properties.get("error")), **common)
 
@@ -119,6 +123,7 @@ _READERS: Final[dict[str, Callable[[Json, _Fields], Event]]] = {
     "session.deleted": _deleted,
     "session.status": _status,
     "session.idle": _idle,
+    "session.abort.requested": _abort_requested,
     "session.error": _error,
     "session.compacted": _compacted,
     "message.updated": _message_updated,

@@ -11,6 +11,7 @@ import { LIMITS } from "./limits.js"
 import { Requests } from "./requests.js"
 import { Run } from "./run.js"
 import { Subscription } from "./subscription.js"
+import { OURS, STOP_REQUESTED, STOP_WATCHERS, watchStops } from "./stops.js"
 import { later, TIMES } from "./times.js"
 import { Toasts } from "./toasts.js"
 import { UnfinishedSteps } from "./unfinished-steps.js"
@@ -41,6 +42,8 @@ export class Bridge {
   #early = new EarlyEvents()
   #steps = new UnfinishedSteps()
   #handedIn = new Set() // sessions with a prompt of Python's whose model has not been asked yet
+  #stops = new Map() // session -> when the user last stopped it
+  #onStop = (sessionID) => this.#stopped(sessionID)
   #chains = null
   #nextId = 1
   #open = new Map() // id -> what to do with the answer
@@ -59,7 +62,16 @@ export class Bridge {
     this.#toasts = new Toasts(context.client)
     this.#requests = new Requests(context.client, (...question) => this.ask(...question))
     this.#run = new Run(context.client)
+    watchStops(this.#onStop)
     if (HOST_KIND === "acp") this.#watchEditor()
+  }
+
+  // The user stops a session, of this instance or another.
+  #stopped(sessionID) {
+    this.#stops.delete(sessionID)
+    this.#stops.set(sessionID, performance.now())
+    if (this.#stops.size > LIMITS.stops) this.#stops.delete(this.#stops.keys().next().value)
+    this.event({ type: STOP_REQUESTED, properties: { sessionID } })
   }
 
   #watchEditor() {
@@ -95,6 +107,7 @@ export class Bridge {
   }
 
   dispose() {
+    STOP_WATCHERS.delete(this.#onStop)
     this.#requests.dispose()
     this.#editor?.dispose()
     this.#close("off")
@@ -123,6 +136,7 @@ export class Bridge {
     if (type === "session.deleted") {
       this.#requests.forget(sessionID)
       this.#handedIn.delete(sessionID)
+      this.#stops.delete(sessionID)
     }
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
@@ -148,7 +162,7 @@ export class Bridge {
     return this.#line({ method: "event", params: { sequence: this.#sequence, event } })
   }
 
-  // The plugins' answer to a question of the host, undefined for "no change".
+  // The plugins' answer to a question of the host: null for "no change", undefined if there was none.
   async ask(question, params, deadline = TIMES.question) {
     if (question === "chat.message") {
       this.#toasts.audience()
@@ -161,7 +175,7 @@ export class Bridge {
       let timer = null
       const answered = (answer) => {
         clearTimeout(timer)
-        resolve(answer?.result ?? undefined)
+        resolve(answer?.result)
       }
       const id = this.#request(`hook/${question}`, params(), answered, ASKED_ON_THE_SPOT.includes(question))
       if (!this.#open.has(id)) return // answered on the spot
@@ -173,15 +187,20 @@ export class Bridge {
   }
 
   // Whether the next step of a session may begin, once it may. A prompt of Python's may have crossed the user's
-  // stop, which the host forgets when it comes before a run begins: its run is stopped here, with no model asked.
+  // stop, which the host forgets when it comes before a run begins: its run is stopped here, with no model asked,
+  // nor is one asked for a title beside it. If the user has just stopped something, no answer is a stop too.
   async mayBegin(request) {
     const { sessionID, agent, message } = request
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
-    if (BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name) || !this.#handedIn.delete(sessionID)) return true
-    const answer = await this.ask("prompt.begins", () => ({ sessionID, messageID: message?.id }), TIMES.nextModel)
-    if (!answer?.stop) return true
-    await this.#context.client.session.abort({ path: { id: sessionID } }).catch(() => {})
+    if (!this.#handedIn.has(sessionID)) return true
+    const background = BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name)
+    if (!background) this.#handedIn.delete(sessionID)
+    const stop = performance.now() - this.#stops.get(sessionID) < TIMES.freshStop
+    const question = () => ({ sessionID, messageID: message?.id })
+    const answer = await this.ask("prompt.begins", question, stop ? TIMES.afterStop : TIMES.nextModel)
+    if (!(answer === undefined ? stop : answer?.stop)) return true
+    if (!background) await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
     return false
   }
 
@@ -304,6 +323,7 @@ export class Bridge {
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer
       const status = response?.status ?? (error === undefined ? 200 : 500)
+      if (call === "session.promptAsync" && status >= 400) this.#handedIn.delete(given.sessionID)
       return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence } }
     } catch (error) {
       return { error: { code: -32000, message: String(error?.message ?? error) } }

@@ -1,9 +1,6 @@
 // What Python may ask of the host. Anything else is refused.
 
-import { HOST_KIND } from "./command-line.js"
-import { TAG } from "./fetch.js"
-
-const OURS = HOST_KIND === "acp" ? { headers: { [TAG]: "ours" } } : {} // no editor's
+import { OURS } from "./stops.js"
 
 export const CALLS = {
   "session.get": (client, { sessionID }) => client.session.get({ path: { id: sessionID } }),

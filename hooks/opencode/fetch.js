@@ -3,6 +3,7 @@
 // so that this is never replaced.
 
 export const TAG = "x-fallback-plugin"
+export const OUR_CALL = "ours" // the tag of what we ask of the host itself
 
 export const WATCHES = (globalThis[Symbol.for("fallback-plugin.watches")] ??= new Map())
 
@@ -14,6 +15,7 @@ export function wrapFetch() {
   const straight = globalThis.fetch
   const wrapped = (input, init) => {
     const tag = tagOf(init?.headers)
+    if (tag === OUR_CALL) return straight(input, init)
     if (!tag) return EDITOR_WATCHERS.size > 0 ? ofAnEditor(straight, input, init) : straight(input, init)
     const watch = WATCHES.get(tag)
     WATCHES.delete(tag)
@@ -34,11 +36,7 @@ async function ofAnEditor(straight, input, init) {
   const method = init?.method ?? input?.method
   const [, sessionID, call] = (method === "POST" && URL.canParse(url) && new URL(url).pathname.match(OF_A_SESSION)) || []
   if (!sessionID) return straight(input, init)
-  const headers = input.headers ?? new Headers(init?.headers)
-  if (headers.has(TAG)) {
-    headers.delete(TAG)
-    return straight(input, init)
-  }
+  if (tagOf(input.headers ?? init?.headers)) return straight(input, init) // a call of ours
   const watchers = [...EDITOR_WATCHERS]
   if (call === "abort") {
     for (const watcher of watchers) watcher.stopped(sessionID)

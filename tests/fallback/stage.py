@@ -151,6 +151,9 @@ class Stage:
     def idle(self) -> list[Effect]:
         return [*self.host("session.status", status={"type": "idle"}), *self.host("session.idle")]
 
+    def abort_requested(self) -> list[Effect]:
+        return self.host("session.abort.requested")
+
     def finish(self, effect: Effect, outcome: Outcome | None = None) -> list[Effect]:
         return self.take(self.engine.finished(effect, outcome or Done(Receipt()), self.now))
 

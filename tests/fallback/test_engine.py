@@ -1053,6 +1053,31 @@ class TestUsersStop:
         stage.user("msg_1", A)
         assert stage.engine.is_stopped(stage.session, "msg_1")
 
+    @pytest.mark.parametrize("when", ["failed", "aborted", "accepted", "shown"])
+    def test_P1_that_only_its_request_shows(self, when: str) -> None:
+        """The host is silent about a stop in a run that ends anyway: there is no idle to count."""
+        stage = on_retry(Stage())
+        if when != "failed":
+            stage.aborted()
+        if when in {"accepted", "shown"}:
+            stage.accepted()
+        if when == "shown":
+            stage.user("msg_1", A)
+        stage.abort_requested()
+        if when == "failed":
+            stage.aborted()
+            assert stage.prompts == []
+        assert stage.engine.is_stopped(stage.session, "msg_1")
+        stage.user("msg_5")
+        assert not stage.engine.is_stopped(stage.session, "msg_5")
+
+    def test_another_plugins_stop_may_be_a_failure_like_any_other(self) -> None:
+        """With `on_foreign_abort = "advance"` nobody can tell whose stop it was."""
+        stage = on_retry(Stage(Engine(settings(on_foreign_abort="advance"))))
+        stage.abort_requested()
+        stage.aborted()
+        assert len(stage.prompts) == 1
+
     def test_P1_between_taking_back_and_sending_anew_hides_no_message(self) -> None:
         """What was taken back is shown again: the next prompt would delete it."""
         stage = on_retry(Stage(Engine(settings(), host_kind="tui")))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import httpx2
 
@@ -17,21 +17,29 @@ from tests.loopback.provider import ScriptedProvider
 
 GRACE_S: Final = 0.010
 """How long after a stop was answered a request that was on its way may still arrive."""
-SIGN_LIMIT_S: Final = 20.0
-WATCH_S: Final = 1.0
-ANSWERED_LIMIT_S: Final = 20.0
+SIGN_LIMIT_S: Final = 60.0
+WATCH_S: Final = 2.0
+"""How long a session is watched after its stop; requests were seen up to 1.5 s after one."""
+
+Sign: TypeAlias = Literal["answered", "shown", "idle", "told"]
+"""What a delay counts from: the provider's last byte, the failure's first sign in the host's events, the end
+of its run, our toast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One stop to try: ``delay_s`` after the first sign of a failure of ``model``, as ``provider/model``.
+    """One stop to try: ``delay_s`` after a ``sign`` of a failure of ``model``, as ``provider/model``.
 
-    ``directory`` is the project folder, None for the host's own.
+    ``directory`` is the project folder, None for the host's own. Without a ``title`` the host makes one up in
+    the session's first run, beside the turn.
     """
 
     model: str
     delay_s: float
     directory: Path | None = None
+    sign: Sign = "shown"
+    agent: str = "build"
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class Outcome:
 class _Watched:
     """What is known of a session while its stop is tried."""
 
+    stop: Stop
     sign: asyncio.Event = field(default_factory=asyncio.Event)
     events: list[tuple[float, Raw]] = field(default_factory=list)
 
@@ -112,17 +121,21 @@ class StopTrial:
 
     async def _try(self, client: httpx2.AsyncClient, stop: Stop) -> Outcome:
         folder = folder_header(stop.directory)
-        session = (await _post(client, "/session", {"title": "Stopped"}, folder))["id"]
-        watched = self._watched[session] = _Watched()
+        titled = {"title": stop.title} if stop.title else {}
+        session = (await _post(client, "/session", titled, folder))["id"]
+        watched = self._watched[session] = _Watched(stop)
         provider, _, model = stop.model.partition("/")
         prompt = {
-            "agent": "build",
+            "agent": stop.agent,
             "model": {"providerID": provider, "modelID": model},
             "parts": [{"type": "text", "text": "Who answers?"}],
         }
         await _post(client, f"/session/{session}/prompt_async", prompt, folder)
         async with asyncio.timeout(SIGN_LIMIT_S):
-            await watched.sign.wait()
+            if stop.sign == "answered":
+                await asyncio.to_thread(self._provider.wait_for, lambda: self._has_answered(session, model))
+            else:
+                await watched.sign.wait()
         await asyncio.sleep(stop.delay_s)
         await _post(client, f"/session/{session}/abort", None, folder)
         answered_at = time.monotonic()
@@ -140,6 +153,10 @@ class StopTrial:
             tuple((at - answered_at, _in_short(event)) for at, event in watched.events),
         )
 
+    def _has_answered(self, session: str, model: str) -> bool:
+        requests = self._provider.requests(model, session=session)
+        return any(request.last_byte_at or request.disconnected_at for request in requests)
+
     async def _listen(
         self, client: httpx2.AsyncClient, directory: Path | None, connected: asyncio.Event
     ) -> None:
@@ -151,13 +168,25 @@ class StopTrial:
                     self._take(_json(line.removeprefix("data:")))
 
     def _take(self, event: Raw) -> None:
-        watched = self._watched.get(session_of(event) or "")
-        if watched is None:
+        if event["type"] == "tui.toast.show":
+            said = event["properties"]["message"]
+            for watched in self._watched.values():
+                if watched.stop.sign == "told" and watched.stop.model in said:
+                    watched.sign.set()
+        of = self._watched.get(session_of(event) or "")
+        if of is None:
             return
-        watched.events.append((time.monotonic(), event))
-        status = event["properties"].get("status")
-        if event["type"] == "session.error" or (isinstance(status, dict) and status.get("type") == "retry"):
-            watched.sign.set()
+        of.events.append((time.monotonic(), event))
+        if _is_sign(event, of.stop.sign):
+            of.sign.set()
+
+
+def _is_sign(event: Raw, sign: Sign) -> bool:
+    if sign == "idle":
+        return bool(event["type"] == "session.idle")
+    status = event["properties"].get("status")
+    retries = isinstance(status, dict) and status.get("type") == "retry"
+    return sign == "shown" and (retries or event["type"] == "session.error")
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
@@ -168,7 +197,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     for outcome in broken:
         late = ", ".join(f"{1000 * late:.0f} ms" for late in outcome.late_s)
         lines.append(
-            f"{outcome.stop.model}, {1000 * outcome.stop.delay_s:.0f} ms after its sign:"
+            f"{outcome.stop.model}, {1000 * outcome.stop.delay_s:.0f} ms after {outcome.stop.sign!r}:"
             f" asked {late or 'nobody'} after the stop; said {outcome.said!r}"
         )
         lines += [f"    {1000 * at:7.0f} ms {event}" for at, event in outcome.seen]

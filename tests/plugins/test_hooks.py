@@ -149,6 +149,12 @@ async def test_session_idle_brings_its_event() -> None:
     assert await told("session_idle", event) == {"event": event}
 
 
+async def test_session_abort_requested_brings_its_event() -> None:
+    event = events.SessionAbortRequested(type="session.abort.requested", session_id="s")
+
+    assert await told("session_abort_requested", event) == {"event": event}
+
+
 async def test_session_error_brings_its_event() -> None:
     event = events.SessionError(type="session.error", session_id="s", error=HostError(name="APIError"))
 

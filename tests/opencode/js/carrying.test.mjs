@@ -209,7 +209,7 @@ test("a call is carried out and its answer placed among the events", async (t) =
   event("first")
   await got("initialize")
   hooks.config({ agent: { a: { fallback_models: [] } } })
-  assert.deepEqual(await called.promise, { path: { id: "ses_1" } })
+  assert.deepEqual(await called.promise, { path: { id: "ses_1" }, headers: { "x-fallback-plugin": "ours" } })
   event("second")
   event("third")
   release.resolve()

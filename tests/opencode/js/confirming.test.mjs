@@ -7,14 +7,14 @@ import { test } from "node:test"
 import { prompt, start } from "./bridge-under-test.mjs"
 
 // A bridge whose child has handed in a prompt for ses_1 and answers `answer` when that is about to begin.
-async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins"] } = {}) {
+async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins"], numbers = {} } = {}) {
   const aborted = []
   const calls = [{ call: "session.promptAsync", arguments: { sessionID: "ses_1", body: {} } }]
   const session = {
     promptAsync: async () => ({ data: null, response: { status: 204 } }),
     abort: async ({ path }) => (aborted.push(path.id), { data: true }),
   }
-  const bridge = await start({ questions, calls, answers: { "hook/chat.message": null, "hook/prompt.begins": answer } }, { client: { session } })
+  const bridge = await start({ questions, calls, answers: { "hook/chat.message": null, "hook/prompt.begins": answer } }, { client: { session }, numbers })
   t.after(bridge.hooks.dispose)
   await bridge.hooks["chat.message"](...prompt())
   await bridge.received.until((line) => line.id === "call-1" || (line.result && line.result.status === 204))
@@ -27,9 +27,9 @@ async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins
 test("Python is asked once, before the first request of the session's turn", async (t) => {
   const { begin, asked, aborted } = await handedIn(t, { stop: false })
   await begin("ses_2")
+  await begin("ses_1")
+  await begin("ses_1")
   await begin("ses_1", "title")
-  await begin("ses_1")
-  await begin("ses_1")
   assert.deepEqual(asked().map(({ sessionID, messageID }) => [sessionID, messageID]), [["ses_1", "msg_1"]])
   assert.deepEqual(aborted, [])
 })
@@ -39,6 +39,29 @@ test("a turn that was stopped is aborted, and its request never made", async (t)
   await assert.rejects(begin("ses_1"), /stopped/)
   assert.deepEqual(aborted, ["ses_1"])
   await begin("ses_1") // the user's next prompt
+})
+
+test("nor is a title made up beside it, while the turn itself waits for its own word", async (t) => {
+  const { begin, asked, aborted } = await handedIn(t, { stop: true })
+  await assert.rejects(begin("ses_1", "title"), /stopped/)
+  assert.deepEqual(aborted, [])
+  await assert.rejects(begin("ses_1"), /stopped/)
+  assert.deepEqual(aborted, ["ses_1"])
+  assert.equal(asked().length, 2)
+})
+
+test("after a stop of the user no answer is one", async (t) => {
+  const { begin, aborted } = await handedIn(t, undefined, { numbers: { afterStop: 20, nextModel: 20 } })
+  new Request("http://host/session/ses_1/abort", { method: "POST" })
+  await assert.rejects(begin("ses_1"), /stopped/)
+  assert.deepEqual(aborted, ["ses_1"])
+})
+
+test("without one no answer is none", async (t) => {
+  const { begin, aborted } = await handedIn(t, undefined, { numbers: { afterStop: 20, nextModel: 20 } })
+  new Request("http://host/session/ses_2/abort", { method: "POST" })
+  await begin("ses_1")
+  assert.deepEqual(aborted, [])
 })
 
 test("without a plugin that has something to say about it nothing is asked", async (t) => {

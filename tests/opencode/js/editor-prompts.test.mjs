@@ -143,13 +143,16 @@ test("a stop that OpenCode forgets, since its run has not begun, is made again b
   await reply
 })
 
-test("a stop of our own is no editor's, and its mark stays here", async (t) => {
+test("a stop of our own is no editor's, and the server is told by its mark", async (t) => {
   const calls = [{ call: "session.abort", arguments: { sessionID: "ses_1" } }]
   const { reply, end, received, made } = await prompted(t, { parts: [], trouble: null }, { calls })
   await received.until((line) => line.id === "call-0")
   end(answer(""))
   assert.deepEqual(await reply, answer("of the fallback"))
-  assert.ok(made.every(({ own }) => own === null))
+  assert.deepEqual(made, [
+    { path: "/session/ses_1/message", own: null },
+    { path: "/session/ses_1/abort", own: "ours" },
+  ])
 })
 
 test("a run that no editor waits for is looked after when it is over", async (t) => {

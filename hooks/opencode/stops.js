@@ -1,0 +1,44 @@
+// The user's stops, seen as they come in. OpenCode publishes nothing of one that arrives while a run is ending
+// anyway, as it is whenever a turn is to be sent again. A stop is a request: over OpenCode's HTTP server, or
+// made into a `Request` inside this process, as its own terminal UI does.
+
+import { Server } from "node:http"
+
+import { OUR_CALL, TAG } from "./fetch.js"
+
+export const OURS = { headers: { [TAG]: OUR_CALL } } // what we ask of the host, and no user does
+export const STOP_REQUESTED = "session.abort.requested" // an event of ours, beside the host's own
+
+const STOP = /\/session\/([^/?]+)\/(?:abort|interrupt)(?:\?|$)/
+const INSTALLED = Symbol.for("fallback-plugin.stops")
+
+// Call each watcher with the session of every stop, until it is deleted from this set again.
+export const STOP_WATCHERS = (globalThis[INSTALLED] ??= new Set())
+
+export function watchStops(watcher) {
+  STOP_WATCHERS.add(watcher)
+  if (STOP_WATCHERS[INSTALLED]) return
+  STOP_WATCHERS[INSTALLED] = true
+  const { emit } = Server.prototype
+  Server.prototype.emit = function (name, request, ...more) {
+    if (name === "request") saw(request?.method, request?.url, (header) => request.headers[header])
+    return emit.call(this, name, request, ...more)
+  }
+  globalThis.Request = new Proxy(globalThis.Request, {
+    construct(target, given, newTarget) {
+      const request = Reflect.construct(target, given, newTarget)
+      saw(request.method, request.url, (header) => request.headers.get(header))
+      return request
+    },
+  })
+}
+
+function saw(method, url, header) {
+  try {
+    const [, session] = (method === "POST" && STOP.exec(url)) || []
+    if (!session || header(TAG)) return
+    for (const watcher of STOP_WATCHERS) watcher(decodeURIComponent(session))
+  } catch {
+    // the host's request matters more
+  }
+}
