@@ -49,7 +49,7 @@ class OpenCodeTerminal:
         """What the screen shows now, without colours."""
         return self._run("capture-pane", "-p")
 
-    def wait_for(self, wanted: str | Callable[[str], bool], *, timeout_s: float = 40.0) -> str:
+    def wait_for(self, wanted: str | Callable[[str], object], *, timeout_s: float = 40.0) -> str:
         """Return the first screen that shows a text, or for which a condition holds."""
         deadline = time.monotonic() + timeout_s
         screen = self.screen
