@@ -3,7 +3,8 @@
 Events wait in a queue until they are delivered, and calls until the host executes them, so that a test
 chooses how the two interleave. An abort ends a retry wait with the completed message and an idle; a running
 answer with an error, an idle, the aborted message and an idle; in an idle session it makes an idle. All that
-comes before the abort's own answer.
+comes before the abort's own answer. A stop that reaches a run which ends anyway makes nothing: only the request
+for it shows, where a bridge can see that.
 
 What no host promises can be chosen: ids that do not rise, and a run's start said before its message is shown.
 """
@@ -194,6 +195,10 @@ class SimulatedHost:
     def refuse(self, call: Effect, status: int | None, caller: int = 0) -> None:
         """Do nothing and say so; without a status, say nothing in time."""
         self.deliveries[caller].append((call, Failed("refused", status)))
+
+    def asked_to_stop(self) -> None:
+        """Show that somebody asks for a stop, as the bridge does; the host itself need say nothing of it."""
+        self.emit("session.abort.requested")
 
     def abort_of_user(self) -> None:
         """Take a stop that comes while no run is there to be stopped: its idle comes late, before any run."""

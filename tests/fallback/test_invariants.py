@@ -210,16 +210,21 @@ class FallbackMachine(RuleBasedStateMachine):
         self.host.user_prompt(runs_on, behaviour)
 
     @precondition(lambda self: self.host.busy)
-    @rule()
-    def person_stops(self) -> None:
+    @rule(request_shows=st.booleans())
+    def person_stops(self, *, request_shows: bool) -> None:
+        if request_shows:
+            self.host.asked_to_stop()
         self.host.abort()
         self.stopped = True
 
     @precondition(lambda self: not self.host.busy and not self.stopped and self.switching)
-    @rule()
-    def person_stops_between_two_runs(self) -> None:
-        """Stop the turn when its failed run is over already and the next one has not begun."""
-        self.host.abort_of_user()
+    @rule(request_shows=st.booleans())
+    def person_stops_between_two_runs(self, *, request_shows: bool) -> None:
+        """Stop the turn when its failed run is over or ending, and the next one has not begun."""
+        if request_shows:
+            self.host.asked_to_stop()
+        else:
+            self.host.abort_of_user()
         self.stopped = self.stopped_between = True
 
     def has_seen_all(self, copy: Copy) -> bool:
