@@ -3,8 +3,8 @@
 Events wait in a queue until they are delivered, and calls until the host executes them, so that a test
 chooses how the two interleave. An abort ends a retry wait with the completed message and an idle; a running
 answer with an error, an idle, the aborted message and an idle; in an idle session it makes an idle. All that
-comes before the abort's own answer. A stop that reaches a run which ends anyway makes nothing: only the request
-for it shows, where a bridge can see that.
+comes before the abort's own answer. A stop that reaches a run which ends anyway makes nothing; only the
+bridge sees that it was asked for.
 
 What no host promises can be chosen: ids that do not rise, and a run's start said before its message is shown.
 """
