@@ -23,6 +23,7 @@ from fallback_plugin.agent.moved_project import follow_project
 from fallback_plugin.agent.naming import name_session
 from fallback_plugin.agent.plugin_events import PluginEvents
 from fallback_plugin.agent.plugin_hooks import PluginHooks
+from fallback_plugin.agent.prompt_defaults import DEFAULT_AGENT
 from fallback_plugin.agent.providers.failure import ModelFailedError
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, PassingEvent, Run, Session, UserPrompt
@@ -33,7 +34,6 @@ from fallback_plugin.agent.store import Rows, Store, messages, runs, sessions
 from fallback_plugin.agent.turns import compaction
 from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.hooks import CompletedTurn
-from fallback_plugin.agent.turns.model_choice import DEFAULT_AGENT
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.runner import TurnRunner
 from fallback_plugin.agent.turns.tools import BashTool, EditTool, ReadTool, WriteTool
@@ -105,8 +105,8 @@ class AgentHost:
         self.permissions: Final = Permissions(settings.permissions, hooks, self._publish)
         defaults = Defaults(
             model=lambda: self.models.default,
+            own_model=self.own_model,
             knows=self.models.knows,
-            agent=DEFAULT_AGENT,
             new_id=new_id,
         )
         self.runs: Final = StoredRuns(store, defaults, before_moving=self._before_moving)
@@ -122,6 +122,7 @@ class AgentHost:
             read_failure=self._read_failure,
             resting=self._resting,
             chain=self._chain,
+            own_model=self.own_model,
             clock=clock,
             new_id=new_id,
         )
@@ -167,8 +168,13 @@ class AgentHost:
 
     @property
     def agents(self) -> Sequence[str]:
-        """The names of the agents that a prompt can go to."""
-        return sorted({DEFAULT_AGENT, *self.settings.agents})
+        """The names of the agents that a prompt can go to, the default one first."""
+        return [DEFAULT_AGENT, *sorted(self.settings.agents.keys() - {DEFAULT_AGENT})]
+
+    def own_model(self, agent: str) -> ModelRef | None:
+        """Return the model that the settings give an agent, None if they give it none."""
+        table = self.settings.agents.get(agent)
+        return table.model if table else None
 
     async def session(self, session_id: str) -> Session:
         """Look a session up. Raises `AgentError` 404."""
@@ -241,9 +247,10 @@ class AgentHost:
             return await self.sessions.revert(session_id, message_id)
 
     async def delete_message(self, session_id: str, message_id: str) -> None:
-        """Delete one message."""
+        """Delete one message; one that is not there counts as deleted."""
         async with self.dispatcher.isolation.exclusive(session_id, "a deletion"):
-            await self.sessions.delete_message(session_id, message_id)
+            if await self.store.read(lambda rows: _holds(rows, session_id, message_id)):
+                await self.sessions.delete_message(session_id, message_id)
 
     async def waiting_runs(self, session_id: str | None = None) -> Sequence[Run]:
         """Return the runs that wait: queued, or held since the last start."""
@@ -297,6 +304,11 @@ class AgentHost:
 
     async def _before_moving(self, old_id: str, new_id: str) -> None:
         await self.dispatcher.rotate(old_id, new_id)
+
+
+def _holds(rows: Rows, session_id: str, message_id: str) -> bool:
+    session = sessions.get(rows, session_id)
+    return messages.find(rows, session.id, message_id) is not None
 
 
 def _last_message(rows: Rows, run_id: str) -> Json:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from fallback_plugin.agent.journal import publishing
 from fallback_plugin.agent.journal.defaults import Defaults
 from fallback_plugin.agent.journal.shapes import user_info
+from fallback_plugin.agent.prompt_defaults import agent_of, model_of
 from fallback_plugin.agent.records import Run, Session
 from fallback_plugin.agent.store import Transaction, messages, parts, sessions
 from fallback_plugin.agent.store.messages import MessageRow
@@ -43,11 +44,8 @@ def deliver(tx: Transaction, run: Run, defaults: Defaults, *, writer: Run | None
 
 def settled(run: Run, session: Session, defaults: Defaults) -> Run:
     """Return a run whose prompt names its model and agent: its own, its session's or the default ones."""
-    prompt = dataclasses.replace(
-        run.prompt,
-        model=run.prompt.model or session.model or defaults.model(),
-        agent=run.prompt.agent or session.agent or defaults.agent,
-    )
+    model = model_of(run.prompt, session, own=defaults.own_model, default=defaults.model())
+    prompt = dataclasses.replace(run.prompt, model=model, agent=agent_of(run.prompt, session))
     return dataclasses.replace(run, prompt=prompt)
 
 

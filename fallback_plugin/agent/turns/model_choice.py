@@ -1,21 +1,15 @@
-"""Which agent and model a prompt goes to: what it names, its session's, the host's, or a plugin's choice."""
+"""Which model a prompt runs on: the one it goes to, or a plugin's choice."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
+from fallback_plugin.agent.prompt_defaults import agent_of, model_of
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
 from fallback_plugin.agent.turns.fallback_note import Resting, resting_note
 from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
-
-DEFAULT_AGENT: Final = "build"
-
-
-def agent_of(prompt: UserPrompt, session: Session) -> str:
-    """Return the agent that a prompt goes to."""
-    return prompt.agent or session.agent or DEFAULT_AGENT
 
 
 class ModelChoice:
@@ -25,16 +19,24 @@ class ModelChoice:
         models: the models there are.
         hooks: what plugins are asked with.
         resting: what is known of a model that is left alone.
+        own: an agent's own model.
     """
 
-    def __init__(self, models: Providers, hooks: TurnHooks, resting: Resting) -> None:
+    def __init__(
+        self,
+        models: Providers,
+        hooks: TurnHooks,
+        resting: Resting,
+        own: Callable[[str], ModelRef | None],
+    ) -> None:
         self._models = models
+        self._own = own
         self._hooks = hooks
         self._resting = resting
 
     def named(self, prompt: UserPrompt, session: Session) -> ModelRef | None:
-        """Return the model a prompt is for: what it names, the session's last, or the default one."""
-        return prompt.model or session.model or self._models.default
+        """Return the model a prompt is for, None if nothing names one."""
+        return model_of(prompt, session, own=self._own, default=self._models.default)
 
     async def choose(self, run: Run, session: Session) -> UserPrompt:
         """Return a run's prompt with the model that it shall run on, which plugins may choose."""

@@ -11,6 +11,7 @@ import anyio
 from anyio import CancelScope
 
 from fallback_plugin.agent.identifiers import NewId, new_id
+from fallback_plugin.agent.prompt_defaults import no_own_model
 from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Run
@@ -29,6 +30,7 @@ from fallback_plugin.agent.turns.tool_calls import ToolCalls
 from fallback_plugin.agent.turns.tools import Tool
 from fallback_plugin.agent.turns.turn import Turn
 from fallback_plugin.errors import FencedError
+from fallback_plugin.model_ref import ModelRef
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +57,14 @@ class TurnRunner:
         read_failure: ReadFailure,
         resting: Resting,
         chain: ChainOf,
+        own_model: Callable[[str], ModelRef | None] = no_own_model,
         clock: Clock = time.time,
         new_id: NewId = new_id,
         max_steps: int = MAX_STEPS,
     ) -> None:
         self._open_journal = open_journal
         self._services = TurnServices(
-            choice=ModelChoice(models, hooks, resting),
+            choice=ModelChoice(models, hooks, resting, own_model),
             sessions=sessions,
             models=models,
             attempts=Attempts(models, hooks, giving_up),

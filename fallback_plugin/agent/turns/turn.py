@@ -6,6 +6,7 @@ from typing import Final
 
 from anyio import CancelScope
 
+from fallback_plugin.agent.prompt_defaults import agent_of
 from fallback_plugin.agent.protocols import Steered, TurnJournal
 from fallback_plugin.agent.records import Json, Outcome, Run, Session
 from fallback_plugin.agent.turns import compaction
@@ -13,7 +14,6 @@ from fallback_plugin.agent.turns.answering import HistoryTooLongError, answer
 from fallback_plugin.agent.turns.hooks import CompletedTurn
 from fallback_plugin.agent.turns.loop_guard import MAX_REPEATS, LoopGuard
 from fallback_plugin.agent.turns.messages import ABORTED
-from fallback_plugin.agent.turns.model_choice import agent_of
 from fallback_plugin.agent.turns.shortening import Shortening
 from fallback_plugin.agent.turns.state import TurnFailedError, TurnServices, TurnState
 from fallback_plugin.agent.turns.step_writer import StepWriter

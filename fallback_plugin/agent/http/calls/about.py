@@ -92,7 +92,12 @@ class AboutCalls:
     async def agents(self, request: Request) -> Response:
         """Answer ``GET /agent``."""
         del request
-        return JSONResponse([{"name": name, "mode": "primary", "native": True} for name in self._host.agents])
+        return JSONResponse([self._agent(name) for name in self._host.agents])
+
+    def _agent(self, name: str) -> dict[str, Any]:
+        own = self._host.own_model(name)
+        model = {"model": {"providerID": own.provider, "modelID": own.model}} if own else {}
+        return {"name": name, "mode": "primary", "native": True, **model}
 
     async def toast(self, request: Request) -> Response:
         """Answer ``POST /tui/show-toast``."""

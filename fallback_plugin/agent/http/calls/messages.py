@@ -81,11 +81,7 @@ class MessageCalls:
 
     async def delete(self, request: Request) -> Response:
         """Answer ``DELETE /session/{sessionID}/message/{messageID}``; of one that is gone, too."""
-        session_id, message_id = request.path_params["sessionID"], request.path_params["messageID"]
-        session = await self._host.session(session_id)
-        found = await self._host.store.read(lambda rows: messages.find(rows, session.id, message_id))
-        if found is not None:
-            await self._host.delete_message(session.id, message_id)
+        await self._host.delete_message(request.path_params["sessionID"], request.path_params["messageID"])
         return JSONResponse(content=True)
 
     async def delete_part(self, request: Request) -> Response:

@@ -12,6 +12,7 @@ export class ModelChoice {
     this.agent = element('select', { 'aria-label': 'Agent' });
     this.element = element('div.choice', {}, this.model, this.agent);
     state.addEventListener('change', () => this.#fill());
+    this.agent.addEventListener('change', () => this.#fill());
     this.#fill();
   }
 
@@ -24,14 +25,21 @@ export class ModelChoice {
   }
 
   #fill() {
-    const { providers, agents, defaultModel } = this.#state;
-    const last = this.#state.sessions.get(this.#id)?.model;
-    const unsaid = last ? `${last.providerID}/${last.id} (as before)` : `${defaultModel ?? 'none is set'} (default)`;
+    const { providers, agents } = this.#state;
     const models = providers.flatMap(({ id, models: its }) => Object.keys(its).map((name) => `${id}/${name}`));
-    options(this.model, [['', unsaid], ...models.map(same)]);
     options(this.agent, agents.map(({ name }) => same(name)));
+    options(this.model, [['', this.#unsaid()], ...models.map(same)]);
     this.agent.hidden = agents.length < 2;
     this.model.hidden = models.length === 0;
+  }
+
+  /** Return the model that the host chooses: the session's, but for a change to an agent with its own. */
+  #unsaid() {
+    const { agents, defaultModel, sessions } = this.#state;
+    const { model: last, agent: before = agents[0]?.name } = sessions.get(this.#id) ?? {};
+    const { name, model: own } = agents.find((each) => each.name === this.agent.value) ?? {};
+    if (last && (name === before || !own)) return `${last.providerID}/${last.id} (as before)`;
+    return own ? `${own.providerID}/${own.modelID} (of ${name})` : `${defaultModel ?? 'none is set'} (default)`;
   }
 }
 
