@@ -11,6 +11,7 @@ from fallback_plugin.agent.dispatch import Cancelled, Dispatcher
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Session, UserPrompt
 from fallback_plugin.agent.turns.giving_up import GivingUp
+from fallback_plugin.agent.unsupported import agent_problem, format_problem, parts_problem
 from fallback_plugin.errors import AgentError, HostCallError, HostCallTimeoutError
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
@@ -31,6 +32,11 @@ class CalledHost(Protocol):
     @property
     def models(self) -> Providers:
         """The models that may be asked."""
+        ...
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """The names of the agents that a prompt can go to."""
         ...
 
     @property
@@ -112,7 +118,7 @@ class AgentCalls:
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
         """Hand a prompt in."""
         with _refusals():
-            await self._host.dispatcher.accept(session_id, _user_prompt(prompt))
+            await self._host.dispatcher.accept(session_id, self._user_prompt(prompt))
         return Receipt()
 
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
@@ -120,7 +126,7 @@ class AgentCalls:
         with _refusals():
             try:
                 with anyio.fail_after(deadline_s):
-                    answer = await self._host.answer(session_id, _user_prompt(prompt))
+                    answer = await self._host.answer(session_id, self._user_prompt(prompt))
             except TimeoutError:
                 raise HostCallTimeoutError(
                     f"{session_id}: the turn did not end within {deadline_s:g} s"
@@ -151,6 +157,26 @@ class AgentCalls:
         """Show a note to everybody who looks."""
         self._host.toast(write_toast(toast))
 
+    def _user_prompt(self, prompt: Prompt) -> UserPrompt:
+        """Read a prompt. Raises `AgentError` for what this host does not do."""
+        problem = (
+            parts_problem(prompt.parts)
+            or agent_problem(prompt.agent, self._host.agents)
+            or format_problem(prompt.format)
+        )
+        if problem is not None:
+            raise AgentError(problem)
+        return UserPrompt(
+            parts=prompt.parts,
+            message_id=prompt.message_id,
+            model=prompt.model,
+            agent=prompt.agent,
+            system=prompt.system,
+            tools=prompt.tools,
+            format=prompt.format,
+            client_key=prompt.message_id if prompt.parts else None,
+        )
+
 
 @contextmanager
 def _refusals() -> Iterator[None]:
@@ -158,16 +184,3 @@ def _refusals() -> Iterator[None]:
         yield
     except AgentError as error:
         raise HostCallError(str(error), status=error.status) from error
-
-
-def _user_prompt(prompt: Prompt) -> UserPrompt:
-    return UserPrompt(
-        parts=prompt.parts,
-        message_id=prompt.message_id,
-        model=prompt.model,
-        agent=prompt.agent,
-        system=prompt.system,
-        tools=prompt.tools,
-        format=prompt.format,
-        client_key=prompt.message_id if prompt.parts else None,
-    )

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from fallback_plugin.agent.http.refusals import BadRequestError
 from fallback_plugin.agent.records import UserPrompt
+from fallback_plugin.agent.unsupported import agent_problem, format_problem, parts_problem
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings.host_tables import PermissionSettings
 
@@ -45,8 +46,7 @@ def user_prompt(body: Body, *, idempotency_key: str | None = None) -> UserPrompt
     parts = required(body, "parts", list)
     for position, part in enumerate(parts):
         _check_part(part, position)
-    if parts and not any(map(_says_something, parts)):
-        raise BadRequestError('The prompt is empty: give it words or a file\n  at ["parts"]')
+    _refuse(parts_problem(parts), "parts")
     variant = optional(body, "variant", str)
     delivery = optional(body, "delivery", str) or "queue"
     if delivery not in ("queue", "steer"):
@@ -94,9 +94,7 @@ def check_permission_rules(body: Body) -> None:
 def agent_name(body: Body, known: Collection[str]) -> str | None:
     """Read the name of an agent, which has to be one of those that there are."""
     found: str | None = optional(body, "agent", str)
-    if found is not None and found not in known:
-        names = ", ".join(known)
-        raise BadRequestError(f'Agent not found: "{found[:60]}". Available agents: {names}\n  at ["agent"]')
+    _refuse(agent_problem(found, known), "agent")
     return found
 
 
@@ -135,17 +133,15 @@ _NAMES: Final[Mapping[type, str]] = {
 }
 
 
-def _says_something(part: Body) -> bool:
-    return part["type"] == "file" or (part["type"] == "text" and bool(part["text"].strip()))
+def _refuse(problem: str | None, *where: str) -> None:
+    if problem is not None:
+        place = "".join(f'["{key}"]' for key in where)
+        raise BadRequestError(f"{problem}\n  at {place}")
 
 
 def _format(body: Body) -> Body | None:
     found: Body | None = optional(body, "format", dict)
-    if found is not None and (kind := found.get("type")) != "text":
-        raise BadRequestError(
-            f"The format {json.dumps(kind)[:40]} is not supported, only text: describe the form in the prompt"
-            '\n  at ["format"]["type"]'
-        )
+    _refuse(format_problem(found), "format", "type")
     return found
 
 
