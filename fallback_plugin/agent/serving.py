@@ -21,6 +21,7 @@ from fallback_plugin.agent.http.guard import Rules
 from fallback_plugin.agent.http.server import serve
 from fallback_plugin.agent.memory.digest import SessionDigests
 from fallback_plugin.errors import SettingsError
+from fallback_plugin.service_log import set_log_level
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
 from fallback_plugin.settings.environment import blocked_names
 
@@ -107,6 +108,9 @@ class _Settings:
         """Take new settings, as far as that can be done without a new start."""
         for warning in loaded.warnings:
             logger.warning("%s", warning)
+        level = loaded.settings.log.level
+        if level != self._host.settings.log.level:
+            set_log_level(level)
         await self._host.apply(loaded.settings)
 
     async def refuse(self, error: SettingsError) -> None:

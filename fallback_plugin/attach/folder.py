@@ -22,6 +22,7 @@ from fallback_plugin.opencode.http_client import OpenCodeHttpClient
 from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.plugins.subscriptions import EVERY_TYPE
+from fallback_plugin.service_log import set_log_level
 from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
 from fallback_plugin.settings.environment import blocked_names
 from fallback_plugin.wire.event import read_event
@@ -152,6 +153,8 @@ class AttachedFolder:
             return
         if before.plugins != self._settings.plugins:
             logger.warning("%s: [plugins] changed: attach anew to load or block plugins", self._name)
+        if before.log.level != self._settings.log.level:
+            set_log_level(self._settings.log.level)
         logger.info("%s: settings changed", self._name)
         await self._plugins.settings_changed(self._settings)
 

@@ -1,6 +1,5 @@
 """``fallback-plugin attach``: look after OpenCode servers over HTTP."""
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -9,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+from fallback_plugin.service_log import write_log_to_stderr
 
 if TYPE_CHECKING:
     from fallback_plugin.attach.target import Target
 
-_CHATTY: Final = ("asyncio", "httpcore2", "httpx2")
 _LARGEST_PORT: Final = 65_535
 
 
@@ -56,7 +55,7 @@ def attach(
     if directories and all_directories:
         raise click.UsageError("name folders, or take all of them with --all-directories")
     targets = _targets(urls, password_env)
-    _log_to_stderr(settings_in_force(config_file).log.level)
+    write_log_to_stderr(settings_in_force(config_file).log.level)
 
     # Heavy, and of no use to a command line that makes no sense.
     from fallback_plugin.attach.folder import SettingsPlace  # noqa: PLC0415
@@ -93,11 +92,3 @@ def _targets(urls: tuple[str, ...], password_env: str | None) -> list["Target"]:
             raise click.UsageError(f"URL number {number}: {error}") from None
         targets.setdefault(target.url, target)
     return list(targets.values())
-
-
-def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(message)s"
-    )
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)

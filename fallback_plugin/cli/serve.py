@@ -1,8 +1,6 @@
 """``fallback-plugin serve``: our own agent host."""
 
-import logging
 import os
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +8,12 @@ import click
 
 from fallback_plugin.agent.secrets import SERVER_PASSWORD
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+from fallback_plugin.service_log import write_log_to_stderr
 
 USER: Final = "OPENCODE_SERVER_USERNAME"
 """The environment variable that OpenCode's own server reads, beside that of the password."""
 
 _LARGEST_PORT: Final = 65_535
-_CHATTY: Final = ("asyncio", "httpcore", "httpx", "openai")
 
 
 @click.command()
@@ -48,11 +46,7 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
     its chain.
     """
     settings = settings_in_force(config_file)
-    logging.basicConfig(
-        stream=sys.stderr, level=settings.log.level.upper(), format="%(asctime)s %(levelname)s %(message)s"
-    )
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    write_log_to_stderr(settings.log.level)
     try:
         # Heavy, and an extra: of no use to a command line that makes no sense.
         from fallback_plugin.agent.data_place import DataPlace, default_data_place  # noqa: PLC0415

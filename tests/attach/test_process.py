@@ -72,6 +72,30 @@ def host_stopping():
     assert process.saying("Traceback") == []
 
 
+async def test_the_level_of_the_log_is_changed_while_it_runs(run: Run, tmp_path: Path) -> None:
+    async with FakeOpenCode(directory=str(tmp_path)) as fake:
+        process = run(fake.url)
+        await said(process, ": attached (")
+
+        (tmp_path / "fallback.toml").write_text(f'{SETTINGS}[log]\nlevel = "error"\n')
+        await fake.wait_for(lambda: any("in force" in toast for toast in fake.toasts()))
+        (tmp_path / "fallback.toml").write_text(f'{SETTINGS}[log]\nlevel = "info"\n')
+        await said(process, "settings changed")
+
+        assert len(process.saying("settings changed")) == 1
+
+
+@pytest.mark.parametrize("blocked", ["sample", "Sample,fallback"])
+async def test_a_plugin_that_a_variable_blocks_is_not_imported(
+    run: Run, tmp_path: Path, blocked: str
+) -> None:
+    async with FakeOpenCode(directory=str(tmp_path)) as fake:
+        process = run(fake.url, drop_in="raise RuntimeError('imported')", FALLBACK_PLUGIN_BLOCK=blocked)
+        await said(process, ": attached (")
+
+        assert process.saying("imported") == []
+
+
 async def test_a_plugin_that_hangs_does_not_keep_it(run: Run, tmp_path: Path) -> None:
     drop_in = """
 import time
