@@ -30,6 +30,8 @@ DEADLINES_S: Final[Mapping[str, float]] = {
 }
 """How long the host may take for each call."""
 
+_NOT_FOUND: Final = 404
+
 
 class BridgeCalls:
     """Implements `HostCalls` over a JSON-RPC peer."""
@@ -101,7 +103,14 @@ class BridgeCalls:
 
     async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:
         """Leave the model that an agent of the session is waiting for."""
-        await self._call("model.giveUp", {"sessionID": session_id, "agent": agent, "flowing": flowing})
+        arguments = {"sessionID": session_id, "agent": agent, "flowing": flowing}
+        try:
+            await self._call("model.giveUp", arguments)
+        except HostCallError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            words = f"{session_id}: no request is under way that could be given up"
+            raise HostCallError(words, status=error.status) from None
 
     async def toast(self, toast: Toast) -> None:
         """Show a note; the bridge keeps it for a moment, and until somebody can see it."""

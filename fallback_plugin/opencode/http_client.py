@@ -223,7 +223,7 @@ class OpenCodeHttpClient:
 
     async def give_up(self, session_id: str, agent: str | None, *, flowing: bool = False) -> None:  # noqa: ARG002 -- the protocol's
         """Refuse: the requests of a server are out of reach over HTTP."""
-        raise HostCallError("model.giveUp: not over HTTP", status=404)
+        raise HostCallError("give_up: attach does not see the requests of the server's models", status=404)
 
     async def toast(self, toast: Toast) -> None:
         """Show a note to everybody attached to this folder. The host accepts it also when nobody is."""

@@ -74,10 +74,10 @@ export class Requests {
     }
   }
 
-  // Leave the model that an agent of a session waits for, if nothing came of it yet.
+  // Leave the model that an agent of a session waits for, any agent where none is named, if nothing came of it yet.
   leave({ sessionID, agent, flowing }) {
     const open = [...(this.#open.get(sessionID) ?? [])]
-    return open.filter((watch) => watch.agent === agent).some((watch) => watch.giveUp(flowing))
+    return open.filter((watch) => (agent ?? watch.agent) === watch.agent).some((watch) => watch.giveUp(flowing))
   }
 
   provider(id) {
