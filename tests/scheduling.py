@@ -12,7 +12,12 @@ BROWSER: Final = "tests/browser/"
 
 OWN_HOST: Final = "tests/agent/real/"
 
-REAL_HOST_FOLDERS: Final = ("tests/opencode/real/", "tests/attach/real/", "tests/doors/test_doors.py")
+REAL_HOST_FOLDERS: Final = (
+    "tests/opencode/real/",
+    "tests/attach/real/",
+    "tests/plugins/real/",
+    "tests/doors/test_doors.py",
+)
 
 
 class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
