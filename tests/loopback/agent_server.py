@@ -27,7 +27,7 @@ class AgentHome:
         self.data: Final = root / "sessions"
         self.output_file: Final = root / "output.log"
         self.settings_file: Final = root / "config" / "fallback-plugin" / "fallback.toml"
-        self.environment: Final = {
+        self.environment: Final[dict[str, str]] = {
             **{name: os.environ[name] for name in KEPT if name in os.environ},
             "HOME": str(root),
             **{f"XDG_{name.upper()}_HOME": str(root / name) for name in ("config", "data", "state", "cache")},

@@ -56,7 +56,7 @@ class OpenCodeHome:
         self.log_file: Final = root / "data" / "opencode" / "log" / "opencode.log"
         self.plugin_log_file: Final = root / "state" / "fallback-plugin" / "fallback-plugin.log"
         self.output_file: Final = root / "output.log"
-        self.environment: Final = {
+        self.environment: Final[dict[str, str]] = {
             **{name: os.environ[name] for name in _KEPT if name in os.environ},
             **_QUIET,
             "HOME": str(root),

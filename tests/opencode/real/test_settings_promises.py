@@ -1,7 +1,8 @@
-"""What the settings of `[fallback]` promise, in the real OpenCode, one after the other on one server."""
+"""What the settings of a fallback promise, in the real OpenCode, one after the other on one server."""
 
+import json
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -13,7 +14,20 @@ from tests.opencode.real.conftest import BeginTurn, StartServer
 
 pytestmark = pytest.mark.real_host
 
-CASES: Final = ("enabled", "paid", "allowed", "attempts", "quiet", "advance")
+CASES: Final = (
+    "enabled",
+    "paid",
+    "allowed",
+    "attempts",
+    "quiet",
+    "advance",
+    "worded",
+    "unworded",
+    "rested",
+    "agent",
+    "sticky",
+    "returning",
+)
 MODELS: Final = [*(f"bad-{case}" for case in CASES), "bad-too", "first", "second"]
 QUIET_S: Final = 1.0
 
@@ -25,6 +39,10 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     for model in MODELS:
         provider.script(model, status(401))
     provider.script("bad-advance", hang("Half "))
+    for case in ("worded", "unworded"):
+        provider.script(f"bad-{case}", status(400, "The parcel is late: come back"))
+    for case in ("sticky", "returning"):
+        provider.script(f"bad-{case}", status(401), stream("Its own answer."))
     provider.script("first", stream("Answer of the first."))
     provider.script("second", stream("Answer of the second."))
     server = start_server(models=provider_each(MODELS), settings="[fallback]\n")
@@ -34,7 +52,10 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
 
 @pytest.fixture
 def set_to(server: OpenCodeServer) -> Set:
-    """Return what writes the table `[fallback]` and waits until the host says that it is in force."""
+    """Return what writes the table `[fallback]` and waits until the host says that it is in force.
+
+    Of settings that are the same as before it says nothing: each test has its own.
+    """
 
     def set_to(text: str) -> None:
         began = server.events.position
@@ -43,6 +64,13 @@ def set_to(server: OpenCodeServer) -> Set:
         assert toast["message"] == "Settings in force."
 
     return set_to
+
+
+def closed(server: OpenCodeServer, model: str) -> dict[str, Any]:
+    """Return what is known of a closed model."""
+    (entry,) = (each for each in json.loads(server.home.command("health", "--json")) if each["name"] == model)
+    found: dict[str, Any] = entry
+    return found
 
 
 def chain(*models: str) -> str:
@@ -113,3 +141,64 @@ def test_P8_on_foreign_abort_advance_goes_on_after_somebody_elses_stop(begin: Be
 
     turn.wait_for_switch("Answer of the first.")
     assert turn.asked() == ["bad-advance", "first"]
+
+
+def test_P8_a_rule_of_the_user_says_what_a_providers_own_words_mean(
+    server: OpenCodeServer, begin: BeginTurn, set_to: Set
+) -> None:
+    set_to(
+        f"{chain(FIRST)}\n[[fallback.rules]]\npattern = 'PARCEL .* late'\nkind = 'quota'\nscope = 'model'\n"
+    )
+
+    turn = begin(ref("bad-worded")).wait_for_switch("Answer of the first.")
+
+    assert turn.asked() == ["bad-worded", "first"]
+    entry = closed(server, "bad-worded")
+    assert (entry["reason"], entry["scope"]) == ("quota", "model")
+
+
+def test_P8_without_a_rule_the_same_words_are_a_refused_request(begin: BeginTurn, set_to: Set) -> None:
+    set_to(f"rules = []\nmax_attempts = 9\n{chain(FIRST)}")
+
+    turn = begin(ref("bad-unworded")).wait_for_error()
+
+    assert turn.is_quiet(QUIET_S)
+    assert turn.asked() == ["bad-unworded"]
+
+
+def test_P8_a_models_own_cooldown_goes_before_that_of_all(
+    server: OpenCodeServer, begin: BeginTurn, set_to: Set
+) -> None:
+    set_to(f'cooldown = "30m"\n{chain(FIRST)}\n[models."{ref("bad-rested")}"]\ncooldown = "2h"\n')
+
+    begin(ref("bad-rested")).wait_for_switch("Answer of the first.")
+
+    (entry,) = (
+        each
+        for each in json.loads(server.home.command("health", "--json"))
+        if each["provider"] == "of-bad-rested"
+    )
+    assert round(entry["until"] - entry["closed_at"]) == 2 * 60 * 60
+
+
+def test_P8_an_agents_own_model_stands_before_its_chain(begin: BeginTurn, set_to: Set) -> None:
+    set_to(f"{chain(FIRST)}\n[agents.Plan]\nmodel = {SECOND}\n{chain(FIRST)}\n")
+
+    turn = begin(ref("bad-agent"), agent="plan").wait_for_switch("Answer of the second.")
+
+    assert turn.asked() == ["bad-agent", "second"]
+
+
+@pytest.mark.parametrize("case", ["sticky", "returning"])
+def test_P8_only_a_sticky_session_stays_on_its_fallback_once_the_first_model_is_open(
+    server: OpenCodeServer, begin: BeginTurn, set_to: Set, case: str
+) -> None:
+    is_sticky = case == "sticky"
+    answer = "Answer of the first." if is_sticky else "Its own answer."
+    set_to(f"sticky = {str(is_sticky).lower()}\n{chain(FIRST)}")
+    turn = begin(ref(f"bad-{case}")).wait_for_switch("Answer of the first.")
+    server.home.command("health", "clear", f"of-bad-{case}")
+
+    later = begin(ref(f"bad-{case}"), session=turn.session).wait_for_answer(answer)
+
+    assert later.asked() == ["first" if is_sticky else f"bad-{case}"]
