@@ -128,7 +128,7 @@ class FallbackSettings(ChainTable):
 class AgentSettings(ChainTable):
     """``[agents.<name>]``: an agent's own model and chain."""
 
-    model: Model | None = Field(default=None, description="The agent's first model; by default the host's.")
+    model: Model | None = Field(default=None, description="The agent's own model; by default the host's.")
     fallback_models: Chain = Field(
         default=(), description="The agent's chain; when empty, that of [fallback] applies."
     )
@@ -163,7 +163,8 @@ class LogSettings(Table):
     )
     file: FilePath | None = Field(
         default=None,
-        description="The log file; by default in the user's state folder. Not read from a project's file.",
+        description="The log file of the plugin inside OpenCode; by default in the user's state folder. "
+        "Not read from a project's file.",
     )
 
 
