@@ -93,6 +93,8 @@ class Engine:
             return self._signals.timer(session, event, self._context(session, now)) if session else []
         if not isinstance(event, SessionEvent):
             return []
+        if isinstance(event, events.SessionAbortRequested) and event.session_id not in self._sessions:
+            return []  # a host of several folders tells each of them
         session = self._sessions.setdefault(event.session_id, Session(event.session_id))
         session.last_seen = now
         introduced, session.introduced = session.introduced, True

@@ -318,6 +318,7 @@ class Signals:
     def abort_requested(self, session: Session, context: Context) -> list[Effect]:
         """See the host be asked to stop the session's turn; it tells nothing of a stop in an ending run."""
         turn = session.turn
+        session.unseen = None  # whatever was seen of a turn we know nothing of, it is over
         if turn is None or turn.cancelled or context.settings.fallback.on_foreign_abort != "stop":
             return []
         return self._cancel(session, turn, "the host was asked to stop it, and not by us")

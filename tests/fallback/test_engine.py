@@ -908,13 +908,16 @@ class TestUnseenTurn:
         stage.aborted()
         assert stage.asked == [A]
 
-    @pytest.mark.parametrize("stop", ["in a retry wait", "in a run"])
+    @pytest.mark.parametrize("stop", ["in a retry wait", "in a run", "that only its request shows"])
     def test_a_stop_while_the_history_is_read_is_final(self, stop: str) -> None:
         stage = Stage()
         stage.retry()
         if stop == "in a run":
             stage.error(ABORTED)
-        stage.idle()
+        if stop == "that only its request shows":
+            stage.abort_requested()
+        else:
+            stage.idle()
         stage.finish(stage.last(effects.FetchMessages), Fetched(messages=self.history()))
         assert stage.all(effects.Claim) == []
 
@@ -1070,6 +1073,11 @@ class TestUsersStop:
         assert stage.engine.is_stopped(stage.session, "msg_1")
         stage.user("msg_5")
         assert not stage.engine.is_stopped(stage.session, "msg_5")
+
+    def test_of_a_session_of_another_folder_is_not_looked_into(self) -> None:
+        stage = Stage()
+        assert stage.abort_requested() == []
+        assert stage.engine.session(stage.session) is None
 
     def test_another_plugins_stop_may_be_a_failure_like_any_other(self) -> None:
         """With `on_foreign_abort = "advance"` nobody can tell whose stop it was."""
