@@ -155,6 +155,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> It
             "cut-load": [cut("Half an ")],
             "bad-request": [status(400)],
             "once": [status(429), stream("Primary.")],
+            **{f"compacts-{mode}": [stream("Primary."), status(429)] for mode in (SAME, OTHER)},
             "fallback": [stream("Answer of the ", "fallback.")],
             "varied": [stream("Answer of the ", "fallback.")],
             "claude": [anthropic(ANSWER)],
@@ -347,6 +348,18 @@ def test_P3_the_next_prompt_goes_to_the_primary_once_it_is_healthy(editor: Edito
         asked = editor.asked(session)
     assert asked[-1] == "once"
     assert editor.client.text(session, since=before, until=reply.position) == "Primary."
+
+
+@pytest.mark.parametrize("mode", [SAME, OTHER])
+def test_P3_a_compaction_ends_after_the_next_models_summary(editor: Editor, mode: str) -> None:
+    session, ended = editor.prompt(f"compacts-{mode}", mode)
+    assert ended.text == "Primary."
+
+    before = editor.client.position
+    reply = editor.client.prompt(session, "/compact").result(60)
+    assert reply.stop_reason == "end_turn", reply.message
+    assert ANSWER in editor.client.text(session, since=before, until=reply.position)
+    assert editor.asked(session) == [f"compacts-{mode}"] * 2 + [NEXT[mode]]
 
 
 def test_P3_what_no_toast_says_is_explained_and_stands_in_the_log(editor: Editor) -> None:
