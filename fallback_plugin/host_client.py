@@ -22,10 +22,14 @@ class Receipt:
 
     ``sent_after`` is the sequence of the last event emitted before the host got the call,
     ``answered_after`` of the last one before it answered. None where the host cannot tell.
+
+    ``ended`` is False if an abort was answered while the session was still at work: somebody else's abort was
+    there first, and is ending the run.
     """
 
     sent_after: int | None = None
     answered_after: int | None = None
+    ended: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ from fallback_plugin.fallback.reopening import reopened, wait_for_reopening
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Attempt, RunState, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
+from fallback_plugin.host_client import Receipt
 from fallback_plugin.wire.prompt import Prompt as PromptBody
 
 
@@ -216,7 +217,8 @@ class Switching:
             # The run was stopped all the same: by the person, as far as anybody can tell.
             switch.turn.cancelled |= switch.abort_reported or (switch.run != "over" and bool(switch.idles))
             return self._give_up(session, switch, "the host did not stop its run", context, outcome)
-        if switch.stopped_by_user(outcome.receipt if isinstance(outcome, Done) else None):
+        receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
+        if switch.stopped_by_user(receipt) or not receipt.ended:
             switch.turn.cancelled = True
         return self._send_again(session, switch, context)
 

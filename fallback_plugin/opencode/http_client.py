@@ -184,9 +184,12 @@ class OpenCodeHttpClient:
         return read_catalog(await self._object("GET", "/config/providers", self._deadlines.boot_s))
 
     async def abort(self, session_id: str) -> Receipt:
-        """Stop the session's run. The host answers once the run is over."""
+        """Stop the session's run. The host answers once the run is over, and a second abort at once."""
         await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
-        return Receipt()
+        try:
+            return Receipt(ended=session_id not in await self.status())
+        except HostCallError:
+            return Receipt()
 
     async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
         """Hand a prompt in; success means accepted, not that it runs."""

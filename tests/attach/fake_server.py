@@ -30,6 +30,7 @@ class FakeOpenCode:
         self.directory: Final = directory
         self.password = password
         self.statuses: dict[str, Any] = {}
+        self.stopped_by_others: set[str] = set()  # sessions whose run another abort is ending already
         self.histories: dict[str, list[Any]] = {}
         self.refused: dict[str, int] = {}
         self.calls: list[Call] = []
@@ -135,12 +136,18 @@ class FakeOpenCode:
                 await self._note(path)
                 await self.answering.wait()
             if path.endswith("/abort"):
-                await self.send(*ended(path.split("/")[2]))  # as the host does, before it answers
+                await self._abort(path.split("/")[2])
             status = self.refused.get(path, HTTPStatus.OK)
             writer.write(_response(HTTPStatus(status), self._answer(path, directory)))
         if method == "GET":
             await self._note(path)
         await writer.drain()
+
+    async def _abort(self, session_id: str) -> None:
+        """End a run before the answer, as the host does unless somebody was first."""
+        if session_id not in self.stopped_by_others:
+            self.statuses.pop(session_id, None)
+            await self.send(*ended(session_id))
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")

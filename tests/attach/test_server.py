@@ -161,6 +161,22 @@ async def test_a_failing_turn_is_switched(settings: Path, waits: Waits) -> None:
         assert server.counts.attached
 
 
+async def test_a_turn_whose_run_somebody_else_is_stopping_is_left_alone(settings: Path, waits: Waits) -> None:
+    """OpenCode answers a second abort at once, while the first still ends the run."""
+    async with FakeOpenCode() as fake, attached(settings, waits, fake):
+        await caught_up(fake)
+        fake.stopped_by_others.add("ses_1")
+        fake.statuses["ses_1"] = {"type": "retry", "attempt": 1, "message": "Rate limit", "next": 1}
+        await fake.send(*failing_turn("ses_1"))
+        await fake.wait_for_call("/session/ses_1/abort")
+        await caught_up(fake, 2)
+        del fake.statuses["ses_1"]
+        await fake.send(*failing_turn("ses_2", "other/m"))
+        await fake.wait_for_call("/session/ses_2/prompt_async")
+
+        assert fake.called("/session/ses_1/prompt_async") == []
+
+
 async def test_twenty_servers_are_looked_after_at_once(settings: Path, waits: Waits) -> None:
     async with AsyncExitStack() as running:
         fakes = [await running.enter_async_context(FakeOpenCode(directory=f"/p{n}")) for n in range(20)]

@@ -288,14 +288,15 @@ async def test_a_call_sends_this_request(
 
     await exchange.call(client)
 
-    request = route.calls.last.request
+    request = route.calls[0].request
     sent = json.loads(request.content) if request.content else None
     assert (request.method, str(request.url), sent) == (
         exchange.method,
         URL + exchange.path,
         exchange.body,
     )
-    assert route.call_count == 1
+    later = [call.request.url.path for call in route.calls][1:]
+    assert later == (["/session/status"] if exchange.path.endswith("/abort") else [])
 
 
 @each_exchange
@@ -375,6 +376,16 @@ async def test_the_hosts_own_words_are_found(
 
     with pytest.raises(HostCallError, match=words):
         await client.abort("ses_1")
+
+
+@pytest.mark.parametrize(("running", "ended"), [({}, True), ({"ses_1": {"type": "retry"}}, False)])
+async def test_an_abort_tells_whether_another_ends_the_run(
+    running: dict[str, Any], client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter, *, ended: bool
+) -> None:
+    httpx2_mock.post("/session/ses_1/abort").respond(200, json=True)
+    httpx2_mock.get("/session/status").respond(200, json=running)
+
+    assert await client.abort("ses_1") == Receipt(ended=ended)
 
 
 async def test_a_missing_password_is_named(client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter) -> None:
