@@ -33,7 +33,7 @@ from fallback_plugin.fallback.follow import (
     follow_part,
     follow_user_message,
 )
-from fallback_plugin.fallback.inline import HIDDEN, Inline
+from fallback_plugin.fallback.inline import BESIDE, HIDDEN, Inline
 from fallback_plugin.fallback.redirect import as_it_was, choose_model
 from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
@@ -93,8 +93,8 @@ class Engine:
             return self._signals.timer(session, event, self._context(session, now)) if session else []
         if not isinstance(event, SessionEvent):
             return []
-        if isinstance(event, events.SessionAbortRequested) and event.session_id not in self._sessions:
-            return []  # a host of several folders tells each of them
+        if isinstance(event, events.SessionAbortRequested):
+            return self._abort_requested(event.session_id, now)
         session = self._sessions.setdefault(event.session_id, Session(event.session_id))
         session.last_seen = now
         introduced, session.introduced = session.introduced, True
@@ -154,6 +154,8 @@ class Engine:
             return None, []
         session = self._sessions.setdefault(request.session_id, Session(request.session_id))
         session.last_seen = now
+        if request.agent in BESIDE and session.turn is not None and session.turn.cancelled:
+            return None, []  # the host makes up a title beside the turn, and forgets to stop that
         of = session.turn.agent if session.turn and request.agent in HIDDEN else request.agent
         return self._inline.answer(session, request, self._context(session, now, agent=of))
 
@@ -222,6 +224,28 @@ class Engine:
         while len(self._moved) > MOVED_REMEMBERED:
             del self._moved[next(iter(self._moved))]
 
+    def _abort_requested(self, session_id: str, now: float) -> list[Effect]:
+        """Take a stop for a session and for those that its tools have started.
+
+        A host of several folders tells each of them, so the session may be nobody's here.
+        """
+        return [
+            effect
+            for session in self._sessions.values()
+            if session_id in self._line_of(session)
+            for effect in self._signals.abort_requested(session, self._context(session, now))
+        ]
+
+    def _line_of(self, session: Session) -> list[str]:
+        """Return the ids of a session and of those whose tools have led to it."""
+        line = [session.id]
+        parent = session.parent_id
+        while parent is not None and parent not in line:
+            line.append(parent)
+            of = self._sessions.get(parent)
+            parent = of.parent_id if of else None
+        return line
+
     def _session_event(self, session: Session, event: Event, now: float) -> list[Effect]:
         context = self._context(session, now)
         match event:
@@ -236,8 +260,6 @@ class Engine:
                 return self._part(session, event, context)
             case events.MessagePartDelta():
                 return self._signals.grew(session, event.message_id, context)
-            case events.SessionAbortRequested():
-                return self._signals.abort_requested(session, context)
             case events.SessionStatus() | events.SessionError() | events.SessionIdle():
                 return self._run_event(session, event, context)
             case _:

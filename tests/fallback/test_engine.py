@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from fallback_plugin.events import AssistantMessage, Part, SessionDeleted, StoredMessage, UserMessage
+from fallback_plugin.events import (
+    AssistantMessage,
+    Part,
+    SessionAbortRequested,
+    SessionCreated,
+    SessionDeleted,
+    StoredMessage,
+    UserMessage,
+)
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
@@ -1073,6 +1081,25 @@ class TestUsersStop:
         assert stage.engine.is_stopped(stage.session, "msg_1")
         stage.user("msg_5")
         assert not stage.engine.is_stopped(stage.session, "msg_5")
+
+    def test_P1_of_a_parent_reaches_the_turn_of_its_subagents_subagent(self) -> None:
+        """A child's empty answer is replayed, whatever its parent's run does."""
+        stage = Stage()
+        for child, parent in (("ses_0", "ses_root"), ("ses_1", "ses_0")):
+            stage.tell(SessionCreated(type="session.created", session_id=child, parent_id=parent))
+        stage.user()
+        stage.answer("msg_2")
+        stage.tell(SessionAbortRequested(type="session.abort.requested", session_id="ses_root"))
+        assert stage.state.turn is not None
+        assert stage.state.turn.cancelled
+
+    def test_of_a_subagent_leaves_its_parent_alone(self) -> None:
+        stage = Stage()
+        stage.tell(SessionCreated(type="session.created", session_id="ses_2", parent_id="ses_1"))
+        stage.user()
+        stage.tell(SessionAbortRequested(type="session.abort.requested", session_id="ses_2"))
+        assert stage.state.turn is not None
+        assert not stage.state.turn.cancelled
 
     def test_of_a_session_of_another_folder_is_not_looked_into(self) -> None:
         stage = Stage()

@@ -245,6 +245,12 @@ class TestTitles:
         assert stage.toasts == []
         assert stage.choose(PRIMARY) is None
 
+    def test_P1_after_a_stop_nobody_else_is_asked_for_one(self) -> None:
+        """The host stops the turn alone, and goes on with the title beside it."""
+        stage = begin("auto")
+        stage.abort_requested()
+        assert failed(stage, host_model=ModelRef("fake", "small"), agent="title") is None
+
     def test_replay_alone_leaves_titles_to_the_host(self) -> None:
         assert failed(begin("replay"), host_model=ModelRef("fake", "small"), agent="title") is None
 
