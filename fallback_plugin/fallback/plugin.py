@@ -411,6 +411,7 @@ class FallbackPlugin:
                 self._health.reopen(model, asked_at=asked_at)
             case EndProbe(session_id, model):
                 self._health.end_probe(model, session_id)
+        self._read_health()  # a note that is written next says until when a model rests
 
     def _claim(self, key: str) -> bool:
         return self._health.claim(key, self._holder, self._clock(), ttl_s=LEASE_S)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
         "message_updated",
         "model_attempt_failed",
         "run_ending",
+        "session_abort_requested",
         "session_created",
         "session_deleted",
         "session_error",
@@ -276,6 +278,30 @@ async def test_P19_a_run_does_not_end_before_its_notes_are_shown() -> None:
         assert host.toasts == []
         assert await plugin.run_ending("ses_1", host) is None
         assert [toast.title for toast in host.toasts] == ["Model fallback"]
+
+
+async def test_the_note_of_a_switch_names_until_when_the_model_left_rests() -> None:
+    async with a_host() as host:
+        host.kind = "run"
+        plugin = a_plugin(host)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        attempt = ModelAttempt(
+            session_id="ses_1",
+            message_id="msg_1",
+            agent="build",
+            host_model=PRIMARY,
+            model=PRIMARY,
+            tried=(PRIMARY,),
+            error=HostError(name="", status_code=429),
+            reachable=frozenset({A}),
+        )
+        assert plugin.model_attempt_failed(attempt, host) == A
+        part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
+        plugin.message_part_updated(event("message.part.updated", part=part), host)
+        await host.toasted(1)
+        until = datetime.fromtimestamp(1_060.0).astimezone().strftime("%H:%M")
+        assert host.toasts[0].message == f"Now on {A}. {PRIMARY}: rate limited (429), rests until {until}."
 
 
 async def test_a_run_that_was_answered_has_no_last_words() -> None:
