@@ -32,7 +32,7 @@ def unlisted(settings: Settings, catalog: ModelCatalog) -> frozenset[ModelRef]:
     """Return the models of all chains that a host does not list, so that they are passed over."""
     chains = (settings.fallback.fallback_models, *(each.fallback_models for each in settings.agents.values()))
     named = {entry.model for chain in chains for entry in chain}
-    return frozenset(m for m in named if not (catalog.connected(m.provider) and catalog.lists(m)))
+    return frozenset(model for model in named if not catalog.offers(model))
 
 
 def misfit(

@@ -34,7 +34,7 @@ from fallback_plugin.fallback.follow import (
     follow_user_message,
 )
 from fallback_plugin.fallback.inline import BESIDE, HIDDEN, Inline
-from fallback_plugin.fallback.redirect import as_it_was, choose_model
+from fallback_plugin.fallback.redirect import as_it_was, choose_model, keep_unlisted_apart
 from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
@@ -133,12 +133,13 @@ class Engine:
         session = self._sessions.setdefault(request.session_id, Session(request.session_id, last_seen=now))
         if session.switch is not None or (session.turn and session.turn.is_replayed_by(request)):
             return None, []
+        keep_unlisted_apart(session, request, self.catalog)
         context = self._context(session, now, agent=request.agent)
         state = session.state
         if state is None:
             wanted = request.model or request.resolved
             health = SessionHealth(self.health, session.id)
-            state = as_it_was(self._moved.get(session.id, {}), request, health, context.chain)
+            state = as_it_was(self._moved.get(session.id, {}), request, health, context)
             if state is not None:
                 del self._moved[session.id]
             if state is None and wanted is not None and not self._may_ask(wanted, health, now):
@@ -216,7 +217,7 @@ class Engine:
         return health.closed_until(model) <= now and health.may_ask(model)
 
     def _remember_moved(self, session: Session) -> None:
-        state = session.state
+        state = session.set_aside.state if session.set_aside else session.state
         if state is None or not state.moved:
             return
         self._moved.pop(session.id, None)

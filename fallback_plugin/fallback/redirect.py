@@ -17,12 +17,13 @@ from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context
 from fallback_plugin.fallback.effects import BACK, CHOSEN, REDIRECT, Effect, Record, Why
-from fallback_plugin.fallback.session import Redirect, Session
+from fallback_plugin.fallback.session import Redirect, Session, SetAside
 from fallback_plugin.fallback.shared_health import ALL_OPEN, SessionHealth
 from fallback_plugin.fallback.state import FallbackState, Moved, PassedOver, Plan
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind
+from fallback_plugin.wire.model_catalog import ModelCatalog
 
 _KINDS: Final = frozenset(get_args(FailureKind))
 
@@ -48,7 +49,8 @@ def choose_model(
         state.index = _place(requested, context.chain)
     if state.current != state.original:
         state.index = _place(state.current, context.chain)  # settings may have changed since the last turn
-    recovered = not context.settings.fallback.sticky and state.recover(context.now)
+    may_return = not context.settings.fallback.sticky and context.catalog.offers(state.original)
+    recovered = may_return and state.recover(context.now)
     effects = _said_back(session, state, request, context) if recovered else []
     if state.cooling(state.current, context.now):
         left = state.current
@@ -65,6 +67,21 @@ def choose_model(
     return None if state.current == requested else state.current, effects
 
 
+def keep_unlisted_apart(session: Session, request: PromptRequest, catalog: ModelCatalog) -> None:
+    """Give prompts that name a model which the host does not list a state of their own.
+
+    Such a model is no primary to come back to: the next prompt finds the session as it was before.
+    """
+    listed = request.model is None or catalog.offers(request.model)
+    if listed == (session.set_aside is None):
+        return
+    if session.set_aside is None:
+        session.set_aside, session.state = SetAside(session.state), None
+    else:
+        session.state, session.set_aside = session.set_aside.state, None
+    session.redirect = None
+
+
 def undo_unless_taken(session: Session, model: ModelRef) -> None:
     """Put the state back if the host runs a redirected prompt on another model."""
     redirect, session.redirect = session.redirect, None
@@ -73,19 +90,20 @@ def undo_unless_taken(session: Session, model: ModelRef) -> None:
 
 
 def as_it_was(
-    moved: Mapping[str | None, Moved], request: PromptRequest, health: SessionHealth, chain: Chain
+    moved: Mapping[str | None, Moved], request: PromptRequest, health: SessionHealth, context: Context
 ) -> FallbackState | None:
     """Return the state of a session that was moved and forgotten, None if it does not ask for a stand-in.
 
-    Nor has a prompt to do with it that sends the moved turn again: another process answers its failure.
+    Nor has a prompt to do with it that sends the moved turn again: another process answers its failure. A
+    model that the host does not list is no primary to come back to.
     """
     wanted = request.model or request.resolved
     of = moved.get(request.agent) or moved.get(None)
-    if wanted is None or of is None or wanted not in of:
+    if wanted is None or of is None or wanted not in of or not context.catalog.offers(of.original):
         return None
     if of.turn is not None and of.turn == request.message_id:
         return None
-    return FallbackState(of.original, wanted, _place(wanted, chain), health=health, moved=moved)
+    return FallbackState(of.original, wanted, _place(wanted, context.chain), health=health, moved=moved)
 
 
 def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str | None, Moved]]:

@@ -243,6 +243,13 @@ class Redirect:
     before: Snapshot
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Where a session stood before a prompt named a model that its host does not list; None: nowhere yet."""
+
+    state: FallbackState | None
+
+
 @dataclass(slots=True)
 class Session:
     """Everything about one session; sessions share nothing.
@@ -253,7 +260,8 @@ class Session:
     began before we looked. ``looking`` says that the history is being read for the answer of a silent turn.
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
     by message, that are to be stopped as soon as they begin. ``owed`` is a failed turn that waits for the end
-    of its run. ``hides`` says that a message was taken back for nothing and has yet to be shown again.
+    of its run. ``set_aside`` is the state to go on with after prompts for a model that the host does not
+    list. ``hides`` says that a message was taken back for nothing and has yet to be shown again.
     """
 
     id: str
@@ -268,6 +276,7 @@ class Session:
     handed_in: Switch | None = None
     unwanted: dict[str, int] = field(default_factory=dict)
     redirect: Redirect | None = None
+    set_aside: SetAside | None = None
     owed: Owed | None = None
     hides: bool = False
     ledger: AbortLedger = field(default_factory=AbortLedger)

@@ -51,6 +51,10 @@ class ModelCatalog:
         models = self.providers.get(model.provider)
         return not models or model.model in models
 
+    def offers(self, model: ModelRef) -> bool:
+        """Tell whether a model may be asked: its provider is connected and lists it, as far as is known."""
+        return self.connected(model.provider) and self.lists(model)
+
     def facts(self, model: ModelRef) -> ModelFacts:
         """Return what is known of a model."""
         return self.providers.get(model.provider, {}).get(model.model, NOTHING_KNOWN)

@@ -12,6 +12,8 @@ import pytest
 
 from fallback_plugin.agent.http.guard import Rules
 from fallback_plugin.errors import StoreError
+from fallback_plugin.fallback.plugin import FallbackPlugin
+from fallback_plugin.health import MemoryHealth
 from tests.agent.whole_host import new_session, running_host, served, settings_for
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, stream, tool_call
@@ -210,6 +212,36 @@ async def test_H12_an_unknown_model_does_not_stick_to_its_session(
                 answer.json()["info"]["modelID"] if answer.status_code == 200 else answer.status_code
             )
     assert asked == [500, "first", "second", 500, "second"]
+
+
+async def test_an_unknown_model_is_left_for_the_sessions_own_with_the_fallback_plugin(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    for name in ("first", "second", "third"):
+        provider.script(name, stream("Yes."))
+    fake = {"base_url": provider.url, "models": ["first", "second", "third"]}
+    chain = {"fallback_models": ["fake/third"], "notify": False}
+    settings = settings_for(provider, providers={"fake": fake}, fallback=chain)
+    words = {"parts": [{"type": "text", "text": "hello"}]}
+    named = {"model": {"providerID": "fake", "modelID": "second"}}
+    unknown = {"model": {"providerID": "zz", "modelID": "nope"}}
+    now = 1_000.0
+    plugin = FallbackPlugin(clock=lambda: now, health=MemoryHealth())
+    answers: list[tuple[str, list[str]]] = []
+    async with running_host(tmp_path, settings, {"fallback": plugin}) as host, served(host, Rules()) as http:
+        await host.plugins.settings_changed(settings)
+        for prompts in ([named, unknown, {}, {}], [unknown, unknown, {}, {}]):
+            session = await new_session(host)
+            for more in prompts:
+                answer = await http.post(f"/session/{session}/message", json={**words, **more})
+                info = answer.json()["info"]
+                failed = [each["failed"]["modelID"] for each in info.get("fallbacks", [])]
+                answers.append((info["modelID"], failed))
+                now += 0 if more is unknown else 3_600
+    assert answers == [
+        *[("second", []), ("third", ["nope"]), ("second", []), ("second", [])],
+        *[("third", ["nope"]), ("third", []), ("first", []), ("first", [])],
+    ]
 
 
 async def test_H12_a_conflict_says_by_its_tag_whether_the_session_is_busy(

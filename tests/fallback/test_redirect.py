@@ -11,7 +11,8 @@ from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.redirect import moved_sessions
 from fallback_plugin.fallback.state import Moved
 from fallback_plugin.model_ref import ModelRef
-from tests.fallback.stage import PRIMARY, A, B, Stage, settings
+from fallback_plugin.wire.model_catalog import read_catalog
+from tests.fallback.stage import PRIMARY, A, B, Stage, api_error, settings
 
 
 def after_a_switch(**changes: Any) -> Stage:
@@ -321,3 +322,73 @@ class TestP4:
         stage = begun_while_closed(sticky=sticky)
         stage.now += 60
         assert stage.choose(A) == (None if sticky else PRIMARY)
+
+
+NOPE = ModelRef("zz", "nope")
+
+
+def before_an_unknown_model(*, primary: ModelRef | None) -> Stage:
+    """A session on a host that does not list `NOPE`, moved from ``primary`` to A, or new."""
+    stage = after_a_switch() if primary else Stage(Engine(settings()))
+    stage.engine.catalog = read_catalog(
+        {"providers": [{"id": each.provider, "models": {each.model: {}}} for each in (PRIMARY, A, B)]}
+    )
+    return stage
+
+
+def fail_as_unknown(stage: Stage) -> None:
+    """A turn on `NOPE`, answered by the first model of the chain."""
+    assert stage.choose(NOPE, message="msg_5") is None
+    stage.user("msg_5", NOPE)
+    stage.answer("msg_6", NOPE, parent="msg_5")
+    stage.error(api_error(404, "model not found"))
+    stage.aborted()
+    stage.accepted()
+    assert stage.prompts[-1].model != NOPE
+    stage.user("msg_5", stage.prompts[-1].model)
+    stage.answer("msg_7", stage.prompts[-1].model, parent="msg_5")
+    stage.content("msg_7")
+    stage.idle()
+
+
+class TestUnlisted:
+    @pytest.mark.parametrize("wait_s", [0, 3600])
+    @pytest.mark.parametrize("primary", [PRIMARY, None])
+    def test_an_unlisted_model_is_nothing_to_come_back_to(
+        self, primary: ModelRef | None, wait_s: float
+    ) -> None:
+        stage = before_an_unknown_model(primary=primary)
+        fail_as_unknown(stage)
+        stage.now += wait_s
+        expected = None if primary is None else PRIMARY if wait_s else A
+        assert [stage.choose(None), stage.choose(None)] == [expected, expected]
+
+    def test_an_unlisted_model_that_is_named_again_is_redirected(self) -> None:
+        stage = before_an_unknown_model(primary=PRIMARY)
+        fail_as_unknown(stage)
+        taken = stage.choose(NOPE, message="msg_8")
+        assert taken in (A, B)
+        assert stage.choose(PRIMARY, message="msg_9") == A
+
+    def test_a_quiet_session_keeps_its_primary_while_an_unlisted_model_is_asked(self) -> None:
+        stage = before_an_unknown_model(primary=PRIMARY)
+        stage.choose(PRIMARY, message="msg_4")
+        stage.engine.session("ses_1").state.move("build", A)  # type: ignore[union-attr]  # there is one
+        fail_as_unknown(stage)
+        stage.now += 3600
+        stage.engine.prune(stage.now)
+        assert stage.engine.session("ses_1") is None
+        assert stage.choose(A) == PRIMARY
+
+    def test_a_new_process_does_not_go_back_to_an_unlisted_model(self) -> None:
+        stage = before_an_unknown_model(primary=None)
+        stage.engine.remember_moved({"ses_1": {None: Moved(NOPE, frozenset({A}))}})
+        assert stage.choose(A) is None
+
+    def test_a_primary_that_is_no_longer_listed_is_not_gone_back_to(self) -> None:
+        stage = before_an_unknown_model(primary=PRIMARY)
+        stage.engine.catalog = read_catalog(
+            {"providers": [{"id": each.provider, "models": {each.model: {}}} for each in (A, B)]}
+        )
+        stage.now += 3600
+        assert stage.choose(None) == A
