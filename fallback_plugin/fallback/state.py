@@ -144,7 +144,8 @@ class FallbackState:
         if self.attempts >= max_attempts:
             return Refusal("max_attempts")
         index = self.next_candidate(chain, now, unfit)
-        obstacles = (self.obstacle(model, now, unfit) for model in chain[self.index + 1 : index])
+        others = (model for model in chain[self.index + 1 : index] if model != self.current)
+        obstacles = (self.obstacle(model, now, unfit) for model in others)
         passed_over = tuple(obstacle for obstacle in obstacles if obstacle is not None)
         if index is None:
             return Refusal("exhausted", passed_over)

@@ -14,8 +14,9 @@ from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.decisions import DecisionLog
 from fallback_plugin.fallback.effects import Record, Why
+from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.state import PassedOver
-from tests.fallback.stage import PRIMARY, A, B, Stage
+from tests.fallback.stage import PRIMARY, A, B, Stage, settings
 
 
 @pytest.fixture
@@ -72,6 +73,24 @@ def test_P10_an_exhausted_chain_is_explained_with_every_reason(log: DecisionLog)
     assert lines[1:3] == ["failed:      third/b", "because:     rate_limit (status 429)"]
     assert lines[6] == "no answer:   fake/primary: out of quota"
     assert lines[7].startswith("no answer:   spare/a: rate limited (429) until ")
+
+
+def test_a_model_that_a_redirect_passed_over_is_said_once(log: DecisionLog) -> None:
+    """Also where the chain names the closed primary, and in decisions that hold it twice."""
+    for chain in (("fake/primary", "spare/a"), ("spare/a", "fake/primary", "third/b")):
+        stage = Stage(Engine(settings(chain)))
+        stage.close(PRIMARY, stage.now + 60)
+        if chain[0] == "spare/a":
+            stage.close(A, stage.now + 60)
+        stage.choose(PRIMARY)
+        (record,) = (each for each in stage.all(effects.Record) if each.decision == effects.REDIRECT)
+        assert record.why is not None
+        models = [each.model for each in record.why.passed_over]
+        assert models == list(dict.fromkeys(models))
+
+    twice = Why("msg_1", "", PRIMARY, failure(), B, (PassedOver(A, "cooling"), PassedOver(A, "cooling")))
+    log.write(Record("ses_1", "switch", "why", twice), 1.0)
+    assert run("explain").stdout.count("passed over:") == 1
 
 
 def test_P4_a_redirect_is_explained_with_its_end(log: DecisionLog) -> None:
