@@ -138,8 +138,7 @@ def _load_plugins(host: AgentHost, settings: Settings, environ: Mapping[str, str
     block = {*settings.plugins.block, *blocked_names(environ)}
     folder = settings.memory.digests
     explicit = {"session-digests": SessionDigests(folder)} if folder else {}
-    for error in host.plugins.load(dirs=settings.plugins.dirs, block=block, explicit=explicit):
-        logger.error("%s", error)
+    host.plugins.load(dirs=settings.plugins.dirs, block=block, explicit=explicit)
 
 
 async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:

@@ -209,12 +209,8 @@ class AttachedFolder:
         block = {*chosen.block, *blocked_names(self._environ)}
         fallback = FallbackPlugin(on_decision=self._count_decision)
         # By hand and first, as built-in plugins are, to hear of its decisions.
-        errors = self._plugins.load(
-            builtins=False, entry_points=False, explicit={"fallback": fallback}, block=block
-        )
-        errors += self._plugins.load(builtins=False, dirs=chosen.dirs, block=block)
-        for error in errors:
-            logger.error("%s: %s", self._name, error)
+        self._plugins.load(builtins=False, entry_points=False, explicit={"fallback": fallback}, block=block)
+        self._plugins.load(builtins=False, dirs=chosen.dirs, block=block)
         wanted = self._plugins.subscriptions
         self._wanted = wanted.events | wanted.sampled.keys() | self._permissions.events
 

@@ -102,6 +102,8 @@ class PluginHost:
             passed_in(explicit),
         )
         errors = self._registry.load(sources, block=block)
+        for error in errors:
+            logger.error("%s", error, exc_info=error.__cause__)
         for plugin in self._registry.plugins:
             if plugin.name not in self._runners:
                 self._runners[plugin.name] = self._runner(plugin)

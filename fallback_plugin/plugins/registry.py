@@ -65,7 +65,7 @@ class Registry:
         return tuple(self._plugins.values())
 
     def load(self, found: Iterable[Found], *, block: Collection[str] = ()) -> tuple[PluginLoadError, ...]:
-        """Import and register plugins; return what went wrong, one error a plugin.
+        """Import and register plugins; return what went wrong, one error a plugin, for the caller to report.
 
         A blocked plugin is not even imported. Names are compared without regard to case, ``-`` and ``_``.
         """
@@ -78,7 +78,6 @@ class Registry:
             try:
                 self._load_one(candidate)
             except PluginLoadError as error:
-                logger.error("%s", error, exc_info=error.__cause__)  # noqa: TRY400 -- the cause's traceback helps
                 errors.append(error)
         return tuple(errors)
 

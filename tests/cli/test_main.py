@@ -136,6 +136,19 @@ def test_a_plugin_that_fails_is_one_line(
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("source", [BROKEN, "def nothing(): ...", FAILING])
+def test_a_plugin_that_fails_is_said_once(source: str, drop_in: Callable[[str], None]) -> None:
+    """By a process of its own: what is logged there goes to standard error as well."""
+    drop_in(source)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "fallback_plugin", "--help"], capture_output=True, text=True, check=True
+    )
+
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("warning: plugin 'sample' (")
+
+
 @pytest.mark.parametrize(
     "arguments", [("--version",), ("config", "--help"), ("install", "opencode", "--help")]
 )

@@ -69,7 +69,9 @@ def test_a_program_may_leave_sources_out(sources: Path) -> None:
     assert names(host) == ["dropped"]
 
 
-def test_a_plugin_that_raises_at_import_is_named_and_the_others_load(sources: Path) -> None:
+def test_a_plugin_that_raises_at_import_is_named_and_the_others_load(
+    sources: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (sources / "broken.py").write_text("import no_such_module_anywhere")
     host = PluginHost(FakeCalls())
 
@@ -78,6 +80,9 @@ def test_a_plugin_that_raises_at_import_is_named_and_the_others_load(sources: Pa
     assert "plugin 'broken'" in str(error)
     assert "cannot be imported: ModuleNotFoundError" in str(error)
     assert names(host) == NAMES
+    (logged,) = caplog.records
+    assert (logged.levelname, logged.message) == ("ERROR", str(error))
+    assert logged.exc_info is not None
 
 
 def test_plugins_can_be_loaded_step_by_step() -> None:
