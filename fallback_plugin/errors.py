@@ -59,7 +59,7 @@ class PluginLoadError(FallbackPluginError):
 
 
 class InstallError(FallbackPluginError):
-    """Installing into a host is not possible; the message says why and what to do."""
+    """Installing into a host is not possible, or an extra is missing; the message says why and what to do."""
 
     code = "install"
 

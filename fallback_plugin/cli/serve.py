@@ -8,6 +8,7 @@ import click
 
 from fallback_plugin.agent.secrets import SERVER_PASSWORD
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+from fallback_plugin.errors import InstallError
 from fallback_plugin.service_log import write_log_to_stderr
 
 USER: Final = "OPENCODE_SERVER_USERNAME"
@@ -56,8 +57,10 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
         from fallback_plugin.agent.providers.registry import way_problem  # noqa: PLC0415
         from fallback_plugin.agent.serving import Service  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"{error.name} is not installed: pip install 'fallback-plugin[serve]'"
+        package = (error.name or "").partition(".")[0]
+        raise InstallError(
+            f"{package} is not installed, which serve needs: "
+            "run pip install '.[serve]' in the folder that fallback-plugin was installed from"
         ) from error
 
     for provider, table in settings.providers.items():

@@ -225,7 +225,8 @@ class RedisLink:
             raise
         except ImportError:
             raise LinkDownError(
-                "the Python package redis is missing; install it with: pip install 'fallback-plugin[redis]'"
+                "the Python package redis is missing; "
+                "run pip install '.[redis]' in the folder that fallback-plugin was installed from"
             ) from None
         except Exception as error:  # noqa: BLE001 -- a bad option of an address is any of several kinds
             raise LinkDownError(_without_password(str(error) or type(error).__name__, self._url)) from None

@@ -359,5 +359,5 @@ def test_a_missing_library_is_said_with_what_to_do(
     monkeypatch.setattr(machine.health._link, "_connect", missing)
     machine.health.settle(5)
 
-    assert "pip install 'fallback-plugin[redis]'" in machine.hears()
+    assert "pip install '.[redis]'" in machine.hears()
     machine.health.shut()
