@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from fallback_plugin.errors import InstallError
 from fallback_plugin.opencode.bridge_file import joined
+from fallback_plugin.opencode.left_chains import host_files, left_chains
 from fallback_plugin.settings.discovery import FILE_NAME, project_files, user_file
 
 Scope: TypeAlias = Literal["user", "project"]
@@ -31,15 +32,16 @@ _PLUGIN_FOLDERS: Final = ("plugin", "plugins")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where things go for one scope, and where else OpenCode would find a bridge."""
+    """Where things go for one scope, and where else OpenCode would find a bridge or a chain."""
 
     bridge: Path
     settings: Path
     elsewhere: tuple[Path, ...]
+    host_files: tuple[Path, ...] = ()
 
     def all(self) -> tuple[Path, ...]:
         """Return every place a plan has to look at."""
-        return (self.bridge, self.settings, *self.elsewhere)
+        return (self.bridge, self.settings, *self.elsewhere, *self.host_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def places(scope: Scope, *, directory: Path, environ: Mapping[str, str]) -> Plac
     user_settings = user_file(environ)
     user_folder = user_settings.parents[1] / "opencode"
     own_folder = directory / ".opencode"
-    above = (file.parent for file in project_files(directory) if file.parent.name == own_folder.name)
+    project_folders = [file.parent for file in project_files(directory)]
+    above = (folder for folder in project_folders if folder.name == own_folder.name)
     target = user_folder if scope == "user" else own_folder
     bridge = target / "plugin" / BRIDGE_NAME
     copies = [
@@ -83,6 +86,7 @@ def places(scope: Scope, *, directory: Path, environ: Mapping[str, str]) -> Plac
         bridge=bridge,
         settings=user_settings if scope == "user" else own_folder / FILE_NAME,
         elsewhere=tuple(copy for copy in copies if copy != bridge),
+        host_files=tuple(host_files(user_folder, dict.fromkeys(project_folders))),
     )
 
 
@@ -130,7 +134,8 @@ def plan_uninstall(where: Places, view: View) -> Plan:
         actions.append(Action("keep", where.bridge, "not written by fallback-plugin"))
     if view[where.settings] is not None:
         actions.append(Action("keep", where.settings, "your settings; delete them yourself if you wish"))
-    return Plan(tuple(actions), tuple(_still_loaded(where, view)))
+    still_loaded = tuple(_still_loaded(where, view))
+    return Plan(tuple(actions), still_loaded or tuple(_chains_left(where, view)))
 
 
 def carry_out(plan: Plan) -> None:
@@ -238,6 +243,11 @@ def _still_loaded(where: Places, view: View) -> Iterator[str]:
     for copy in where.elsewhere:
         if _is_ours(view[copy] or ""):
             yield f"OpenCode still loads another copy: {copy}"
+
+
+def _chains_left(where: Places, view: View) -> Iterator[str]:
+    for place in left_chains(view, where.host_files):
+        yield f"{place}: OpenCode sends fallback_models to the provider from now on: remove it"
 
 
 def _write(path: Path, text: str) -> None:

@@ -190,6 +190,34 @@ def test_uninstalling_from_a_project_leaves_the_users(project: Path, bridge: Pat
     assert f"still loads another copy: {bridge}" in result.stderr
 
 
+def test_uninstalling_names_the_chains_that_opencode_would_send(project: Path, bridge: Path) -> None:
+    run("install", "opencode")
+    users, own = bridge.parents[1] / "opencode.json", project / ".opencode" / "opencode.jsonc"
+    agent = project / ".opencode" / "agent" / "plan.md"
+    agent.parent.mkdir(parents=True)
+    users.write_text('{"agent": {"build": {\n  "fallback_models": ["spare/a"]\n}}}\n')
+    own.write_text('{\n// "fallback_models": []\n"agent": {"plan": {"options": {"fallback_models": "a/b"}}}}')
+    agent.write_text("---\nmodel: a/b\nfallback_models: [a/c]\n---\nfallback_models: are words here\n")
+
+    result = run("uninstall", "opencode")
+
+    assert result.exit_code == 0
+    assert [line.split(": ")[:3] for line in result.stderr.splitlines()] == [
+        ["warning", place, "OpenCode sends fallback_models to the provider from now on"]
+        for place in (f"{users}:2", f"{own}:3", f"{agent}:3")
+    ]
+
+
+def test_chains_are_in_use_as_long_as_another_copy_is_loaded(project: Path) -> None:
+    run("install", "opencode")
+    run("install", "opencode", "--project")
+    (project / "opencode.json").write_text('{"agent": {"build": {"fallback_models": ["spare/a"]}}}')
+
+    result = run("uninstall", "opencode", "--project")
+
+    assert "fallback_models" not in result.stderr
+
+
 def test_uninstalling_leaves_a_foreign_file(bridge: Path) -> None:
     bridge.parent.mkdir(parents=True)
     bridge.write_text("export default () => {}")
