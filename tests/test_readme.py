@@ -44,4 +44,12 @@ def test_its_plugin_loads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(((?!https?:)[^)]+)\)", README))))
 def test_its_links_lead_somewhere(target: str) -> None:
-    assert (ROOT / target).exists()
+    file, _, section = target.partition("#")
+    headings = (
+        re.findall(r"^#+ (.*)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE) if section else []
+    )
+
+    assert (ROOT / file).exists()
+    assert not section or section in {
+        re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings
+    }

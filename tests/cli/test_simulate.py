@@ -39,6 +39,16 @@ def test_a_recording_is_played(home: Path) -> None:
     assert [file.name for file in home.iterdir()] == ["mine.toml"]
 
 
+def test_the_documented_output_is_what_is_printed() -> None:
+    """But for the session's name and a rule, which are cut in the document."""
+    (sample,) = re.findall(
+        r"^\$ fallback-plugin simulate trace\.jsonl [^\n]*\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL
+    )
+
+    printed = re.sub(r"(ses_\w{8})\w*", r"\1", run(recording("429")).stdout)
+    assert sample == re.sub(r"\|too many[^)]*…", "|…", printed)
+
+
 def test_a_recording_is_played_as_json() -> None:
     told = [json.loads(line) for line in run(recording("429"), "--json").stdout.splitlines()]
     *steps, ending = told
