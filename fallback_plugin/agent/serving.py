@@ -22,7 +22,15 @@ from fallback_plugin.agent.http.server import serve
 from fallback_plugin.agent.memory.digest import SessionDigests
 from fallback_plugin.errors import SettingsError
 from fallback_plugin.service_log import set_log_level
-from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
+from fallback_plugin.settings import (
+    LoadedSettings,
+    Settings,
+    SettingsWatcher,
+    candidate_files,
+    load_and_keep,
+    load_last_good,
+    load_or_last_good,
+)
 from fallback_plugin.settings.environment import blocked_names
 
 logger = logging.getLogger(__name__)
@@ -54,26 +62,23 @@ class Service:
 
         Raises:
             StoreError: if the data folder cannot be used.
-            SettingsError: if the settings are broken at the start.
+            SettingsError: if the settings are broken at the start, and what they were before is not known.
         """
         anyio.run(self.serve)
 
     async def serve(self, *, stop: anyio.Event | None = None) -> None:
         """Serve until ``stop`` is set, by default by a signal."""
-        load = partial(
-            load_settings,
-            directory=self.place.directory,
-            environ=self.place.environ,
-            file=self.settings_file,
-        )
-        settings = load().settings
+        directory, environ, file = self.place.directory, self.place.environ, self.settings_file
+        # What is wrong with a file is said by the watcher, once clients can hear it.
+        settings = load_or_last_good(directory=directory, environ=environ, file=file)[0].settings
         async with open_host(settings, self.place) as host:
             _load_plugins(host, settings, self.place.environ)
             current = _Settings(host)
-            files = candidate_files(directory=self.place.directory, worktree=None, environ=self.place.environ)
+            files = candidate_files(directory=directory, worktree=None, environ=environ)
             watcher = SettingsWatcher(
-                files=(self.settings_file,) if self.settings_file else files,
-                load=load,
+                files=(file,) if file else files,
+                load=partial(load_and_keep, directory=directory, environ=environ, file=file),
+                recover=partial(load_last_good, directory=directory, environ=environ, file=file),
                 apply=current.apply,
                 refuse=current.refuse,
                 in_force=current.say_in_force,

@@ -23,7 +23,15 @@ from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.plugins.subscriptions import EVERY_TYPE
 from fallback_plugin.service_log import set_log_level
-from fallback_plugin.settings import LoadedSettings, Settings, SettingsWatcher, candidate_files, load_settings
+from fallback_plugin.settings import (
+    LoadedSettings,
+    Settings,
+    SettingsWatcher,
+    candidate_files,
+    knows_all,
+    load_and_keep,
+    load_last_good,
+)
 from fallback_plugin.settings.environment import blocked_names
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import Json
@@ -46,12 +54,14 @@ class SettingsPlace:
     def watcher(self, folder: "AttachedFolder") -> SettingsWatcher:
         """Return what keeps a folder's settings up to date."""
         files = candidate_files(directory=self.directory, worktree=None, environ=self.environ)
-        load = partial(load_settings, directory=self.directory, environ=self.environ, file=self.file)
+        load = partial(load_and_keep, directory=self.directory, environ=self.environ, file=self.file)
+        recover = partial(load_last_good, directory=self.directory, environ=self.environ, file=self.file)
         return SettingsWatcher(
             files=(self.file,) if self.file else files,
             load=lambda: load(host_config=folder.host_config),
             apply=folder.apply,
             refuse=folder.refuse,
+            recover=lambda: recover(host_config=folder.host_config),
             in_force=folder.say_in_force,
         )
 
@@ -161,7 +171,9 @@ class AttachedFolder:
     async def refuse(self, error: SettingsError) -> None:
         """Say that settings are wrong, here and to the person at the host."""
         logger.error("%s: settings are not taken: %s", self._name, error)
-        kept = "the last good settings stay" if self._watcher.current else "defaults are used"
+        current = self._watcher.current
+        is_known = current is not None and (self._tasks is not None or knows_all(current, error))
+        kept = "the last good settings stay" if is_known else "defaults are used"
         await self._show_error("Fallback settings are wrong", f"{error}\nUntil that is mended, {kept}.")
 
     async def say_in_force(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+from fallback_plugin.cli.settings_in_force import config_option, settings_as_written
 
 if TYPE_CHECKING:
     from fallback_plugin.fallback.judgement import Judgement
@@ -67,7 +67,7 @@ def classify(
     """Say what the error on standard input is, and what follows it."""
     from fallback_plugin.fallback.judgement import judge  # noqa: PLC0415 -- pydantic, needed here only
 
-    settings = settings_in_force(config_file)
+    settings = settings_as_written(config_file)
     all_read = True
     for number, line in enumerate(_lines(jsonl=jsonl), 1):
         if jsonl and not line.strip():

@@ -92,10 +92,10 @@ def schema() -> None:
 
 def _loaded(context: click.Context, directory: Path, *, as_json: bool) -> "LoadedSettings":
     """Return the settings, or print what is wrong and leave with exit status 1."""
-    from fallback_plugin.settings import load_settings  # noqa: PLC0415 -- pydantic, needed here only
+    from fallback_plugin.settings import load_and_keep  # noqa: PLC0415 -- pydantic, needed here only
 
     try:
-        return load_settings(directory=directory.resolve(), environ=os.environ)
+        return load_and_keep(directory=directory.resolve(), environ=os.environ)
     except SettingsError as error:
         if as_json:
             _print_json({"ok": False, "errors": str(error).splitlines()})

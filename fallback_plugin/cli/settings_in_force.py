@@ -19,7 +19,25 @@ config_option = click.option(
 
 
 def settings_in_force(config_file: Path | None) -> "Settings":
-    """Return the settings; what is worth a warning goes to standard error.
+    """Return the settings that running hosts go by; what is worth a warning goes to standard error.
+
+    A broken file counts as what it held when it last made sense.
+
+    Raises:
+        SettingsError: if they are wrong, and what they were before is not known.
+    """
+    from fallback_plugin.settings import load_or_last_good  # noqa: PLC0415 -- pydantic, needed here only
+
+    loaded, error = load_or_last_good(directory=Path.cwd(), environ=os.environ, file=config_file)
+    if error is not None:
+        click.echo(f"warning: {error}\nUntil that is mended, the last good settings stay.", err=True)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return loaded.settings
+
+
+def settings_as_written(config_file: Path | None) -> "Settings":
+    """Return the settings as their files say now, for a command that tries them out and leaves no trace.
 
     Raises:
         SettingsError: if they are wrong.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fallback_plugin.cli.printable import printable
-from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+from fallback_plugin.cli.settings_in_force import config_option, settings_as_written
 
 if TYPE_CHECKING:
     from fallback_plugin.fallback.simulation import Ending, Step
@@ -23,7 +23,7 @@ def simulate(trace: Path, *, as_json: bool, config_file: Path | None) -> None:
     from fallback_plugin.fallback.simulation import Step, simulate  # noqa: PLC0415 -- pydantic
     from fallback_plugin.fallback.trace import read_trace  # noqa: PLC0415 -- the same
 
-    settings = settings_in_force(config_file)
+    settings = settings_as_written(config_file)
     with trace.open(encoding="utf-8", errors="replace") as lines:
         moments = list(read_trace(lines))
     for told in simulate(moments, settings):

@@ -24,12 +24,13 @@ from fallback_plugin.opencode.permission_requests import PermissionRequests
 from fallback_plugin.opencode.stdio import FdReceiveStream, FdSendStream, claim_stdout
 from fallback_plugin.plugins import PluginHost
 from fallback_plugin.settings import (
-    LastGoodFiles,
     LoadedSettings,
     Settings,
     SettingsWatcher,
     candidate_files,
-    load_settings,
+    knows_all,
+    load_and_keep,
+    load_last_good,
 )
 from fallback_plugin.settings.environment import blocked_names
 from fallback_plugin.wire.event import read_event
@@ -79,14 +80,14 @@ class Bridge:
         self._started = False
         self._tasks: TaskGroup | None = None
         directory, worktree = Path(greeting.directory), Path(greeting.worktree) if greeting.worktree else None
-        self._load = partial(load_settings, directory=directory, worktree=worktree, environ=environ)
-        self._last_good = LastGoodFiles.below_state(environ)
+        load = partial(load_and_keep, directory=directory, worktree=worktree, environ=environ)
+        recover = partial(load_last_good, directory=directory, worktree=worktree, environ=environ)
         self._watcher = SettingsWatcher(
             files=candidate_files(directory=directory, worktree=worktree, environ=environ),
-            load=self._load_and_keep,
+            load=lambda: load(host_config=self._host_config),
             apply=self._apply,
             refuse=self._refuse,
-            recover=self._recover,
+            recover=lambda: recover(host_config=self._host_config),
             in_force=self._say_in_force,
         )
 
@@ -182,14 +183,6 @@ class Bridge:
         answer = await self._plugins.ask(question.hook, session_id=session_of(params), **arguments)
         return None if answer is None else question.write(answer)
 
-    def _load_and_keep(self) -> LoadedSettings:
-        loaded = self._load(host_config=self._host_config)
-        self._last_good.keep(loaded.files)
-        return loaded
-
-    def _recover(self) -> LoadedSettings:
-        return self._load(host_config=self._host_config, last_good=self._last_good.text)
-
     async def _say_in_force(self) -> None:
         self._toast(Toast(title="Fallback settings", message="Settings in force.", duration_s=3))
 
@@ -218,10 +211,7 @@ class Bridge:
     def _is_known(self, error: SettingsError) -> bool:
         """Tell whether settings are in force that every file which is wrong held before."""
         current = self._watcher.current
-        if current is None:
-            return False
-        wrong = [file for file in current.watched if f"{file}:" in str(error)]
-        return self._started or (bool(wrong) and set(wrong) <= set(current.files))
+        return current is not None and (self._started or knows_all(current, error))
 
     def _configure_log(self) -> None:
         log = self._settings.log

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from fallback_plugin.settings.failure_kind import FAILURE_KINDS, FailureKind
     from fallback_plugin.settings.host_config import read_host_config
     from fallback_plugin.settings.host_tables import PermissionSettings, ProviderSettings, ServedModel
-    from fallback_plugin.settings.last_good import LastGoodFiles
+    from fallback_plugin.settings.last_good import (
+        LastGoodFiles,
+        knows_all,
+        load_and_keep,
+        load_last_good,
+        load_or_last_good,
+    )
     from fallback_plugin.settings.layer import Origin
     from fallback_plugin.settings.load import LoadedSettings, load_settings
     from fallback_plugin.settings.policy import PolicyAction, RetryThen
@@ -50,6 +56,10 @@ __all__ = [
     "Settings",
     "SettingsWatcher",
     "candidate_files",
+    "knows_all",
+    "load_and_keep",
+    "load_last_good",
+    "load_or_last_good",
     "load_settings",
     "read_host_config",
 ]
@@ -76,6 +86,10 @@ _HOMES: Final = {
     "Settings": "tables",
     "SettingsWatcher": "watch",
     "candidate_files": "discovery",
+    "knows_all": "last_good",
+    "load_and_keep": "last_good",
+    "load_last_good": "last_good",
+    "load_or_last_good": "last_good",
     "load_settings": "load",
     "read_host_config": "host_config",
 }

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from fallback_plugin.errors import SettingsError
 from fallback_plugin.settings.discovery import home
+from fallback_plugin.settings.load import LoadedSettings, load_settings
 
 MAX_COPIES: Final = 100
 """The copies of files that were read longest ago are removed beyond this."""
@@ -74,3 +76,72 @@ class LastGoodFiles:
     def _copy(self, file: Path) -> Path:
         name = sha256(os.fsencode(file.absolute())).hexdigest()
         return self.folder / f"{name}.toml"
+
+
+def load_and_keep(
+    *,
+    directory: Path,
+    worktree: Path | None = None,
+    environ: Mapping[str, str],
+    host_config: Mapping[str, Any] | None = None,
+    file: Path | None = None,
+) -> LoadedSettings:
+    """Read settings as `load_settings` does, and keep a copy of each file for a process that finds it broken.
+
+    Raises:
+        SettingsError: as `load_settings` does; no copy is kept then.
+    """
+    loaded = load_settings(
+        directory=directory, worktree=worktree, environ=environ, host_config=host_config, file=file
+    )
+    LastGoodFiles.below_state(environ).keep(loaded.files)
+    return loaded
+
+
+def load_last_good(
+    *,
+    directory: Path,
+    worktree: Path | None = None,
+    environ: Mapping[str, str],
+    host_config: Mapping[str, Any] | None = None,
+    file: Path | None = None,
+) -> LoadedSettings:
+    """Read settings, each broken file as it was when it last made sense, or left out if that is not known.
+
+    Raises:
+        SettingsError: for what is wrong elsewhere, as in the environment.
+    """
+    return load_settings(
+        directory=directory,
+        worktree=worktree,
+        environ=environ,
+        host_config=host_config,
+        file=file,
+        last_good=LastGoodFiles.below_state(environ).text,
+    )
+
+
+def knows_all(loaded: LoadedSettings, error: SettingsError) -> bool:
+    """Tell whether settings read by `load_last_good` hold a copy of every file that an error names."""
+    wrong = {file for file in loaded.watched if f"{file}:" in str(error)}
+    return bool(wrong) and wrong <= set(loaded.files)
+
+
+def load_or_last_good(
+    *, directory: Path, environ: Mapping[str, str], file: Path | None = None
+) -> tuple[LoadedSettings, SettingsError | None]:
+    """Read settings and keep them; with a broken file the last good ones, and what is wrong.
+
+    Raises:
+        SettingsError: if nothing is known of what a broken file held before.
+    """
+    try:
+        return load_and_keep(directory=directory, environ=environ, file=file), None
+    except SettingsError as error:
+        try:
+            loaded = load_last_good(directory=directory, environ=environ, file=file)
+        except SettingsError:
+            raise error from None
+        if not knows_all(loaded, error):
+            raise
+        return loaded, error

@@ -13,6 +13,7 @@ from fallback_plugin.agent.host import Place
 from fallback_plugin.agent.http.guard import Rules
 from fallback_plugin.agent.http.server import listening, url_of
 from fallback_plugin.agent.serving import Service
+from fallback_plugin.errors import SettingsError
 from fallback_plugin.model_ref import ModelRef
 from tests.agent.whole_host import complete, new_session, prompt, running_host, settings_for
 from tests.loopback.event_log import EventLog
@@ -84,12 +85,12 @@ def listener() -> socket.socket:
 
 @asynccontextmanager
 async def serving(
-    listener: socket.socket, provider: ScriptedProvider, root: Path
+    listener: socket.socket, provider: ScriptedProvider, root: Path, text: str | None = None
 ) -> AsyncIterator[tuple[Path, str]]:
     """Serve by a settings file; return it, and its text with a place for the name of the only model."""
     file = root / "fallback.toml"
     table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n'
-    file.write_text(table.format("first"))
+    file.write_text(table.format("first") if text is None else text)
     ready, stop = anyio.Event(), anyio.Event()
     service = Service(
         place=Place(data=root / "data", directory=root, environ={"HOME": str(root)}),
@@ -117,6 +118,36 @@ async def test_serve_takes_a_changed_file(
         with anyio.fail_after(8):
             while await listed(http) != {"fake/second"}:
                 pass
+
+
+async def test_serve_starts_by_what_a_broken_file_held_before_and_says_so(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    async with serving(listening("127.0.0.1", 0), provider, tmp_path) as (file, table):
+        pass
+    port = listening("127.0.0.1", 0)
+    async with (
+        serving(port, provider, tmp_path, text="[fallback") as (file, table),
+        httpx2.AsyncClient(base_url=url_of(port)) as http,
+    ):
+        assert await listed(http) == {"fake/first"}
+        events = EventLog(url_of(port))
+        await anyio.to_thread.run_sync(events.start)
+        file.write_text(table.format("second"))
+        await anyio.to_thread.run_sync(events.wait_for_toast, "info")
+        assert await listed(http) == {"fake/second"}
+    await anyio.to_thread.run_sync(events.join)
+
+
+async def test_serve_does_not_start_by_a_broken_file_of_which_nothing_is_known(
+    listener: socket.socket, tmp_path: Path
+) -> None:
+    file = tmp_path / "fallback.toml"
+    file.write_text("[fallback")
+    place = Place(data=tmp_path / "data", directory=tmp_path, environ={"HOME": str(tmp_path)})
+    service = Service(place=place, settings_file=file, listener=listener, rules=Rules(), ready=lambda: None)
+    with listener, pytest.raises(SettingsError, match=r"fallback\.toml:1:"):
+        await service.serve(stop=anyio.Event())
 
 
 async def test_serve_says_what_is_wrong_with_a_file_and_when_a_changed_one_is_in_force(

@@ -197,6 +197,28 @@ def test_a_file_that_cannot_be_used_is_an_error_with_what_to_do(file: Path) -> N
     assert result.stderr.startswith(f"error: {file}: it cannot be opened; make its folder exist")
 
 
+def test_a_broken_file_counts_as_what_it_held_before(home: Path) -> None:
+    file = home / "fallback.toml"
+    file.write_text('[health]\nfile = "elsewhere.sqlite3"\n')
+    assert run().exit_code == 0
+    file.write_text("[health")
+
+    result = run()
+
+    assert result.exit_code == 0
+    assert "fallback.toml:1:" in result.stderr
+    assert "Until that is mended, the last good settings stay." in result.stderr
+
+
+def test_a_broken_file_of_which_nothing_is_known_is_an_error(home: Path) -> None:
+    (home / "fallback.toml").write_text("[health")
+
+    result = run()
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "fallback.toml:1:" in result.stderr
+
+
 def test_the_settings_name_the_store(home: Path) -> None:
     (home / "mine.toml").write_text('[health]\nfile = "elsewhere.sqlite3"\n')
 
