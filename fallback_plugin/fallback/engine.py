@@ -28,12 +28,13 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.exhaustion import first_left
 from fallback_plugin.fallback.follow import (
+    BESIDE,
     adopt_history,
     follow_assistant_message,
     follow_part,
     follow_user_message,
 )
-from fallback_plugin.fallback.inline import BESIDE, HIDDEN, Inline
+from fallback_plugin.fallback.inline import HIDDEN, Inline
 from fallback_plugin.fallback.redirect import as_it_was, choose_model, keep_unlisted_apart
 from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
