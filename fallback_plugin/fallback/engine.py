@@ -195,10 +195,12 @@ class Engine:
         session = self._sessions[session_id]
         return settle(session, history, self.switching, self._context(session, now))
 
-    def settled(self, session_id: str, answer: StoredMessage | None, now: float) -> list[Effect]:
+    def settled(
+        self, session_id: str, settlement: Settlement, answer: StoredMessage | None, now: float
+    ) -> list[Effect]:
         """Take in what an owed turn was answered with; None if the host refused it."""
         session = self._sessions[session_id]
-        return judge_answer(session, answer, self._context(session, now))
+        return judge_answer(session, settlement, answer, self._context(session, now))
 
     def prune(self, now: float) -> None:
         """Forget sessions that have been quiet for long, but for the primary of those that were moved."""

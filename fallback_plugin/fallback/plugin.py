@@ -284,7 +284,8 @@ class FallbackPlugin:
                 answer = await host.run_turn(session_id, settlement.prompt, deadline_s=deadline_s)
             except HostCallError as error:
                 log.warning("%s: the owed turn was refused: %s", session_id, error)
-            self._start(self.engine.settled(session_id, answer, self._clock()), session_id, host)
+            judged = self.engine.settled(session_id, settlement, answer, self._clock())
+            self._start(judged, session_id, host)
         new = [stored for stored in await host.messages(session_id) if stored.info.id not in known]
         return LastWords(parts=[part.raw for stored in new for part in stored.parts])
 

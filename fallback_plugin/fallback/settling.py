@@ -9,7 +9,7 @@ from fallback_plugin.fallback.context import Context
 from fallback_plugin.fallback.effects import Effect, Record
 from fallback_plugin.fallback.owing import owe
 from fallback_plugin.fallback.replay import in_place, turn_to_replay
-from fallback_plugin.fallback.session import SIGNS, Session
+from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn
 from fallback_plugin.fallback.signals import empty_answer
 from fallback_plugin.fallback.state import Refusal
 from fallback_plugin.fallback.switching import Switching
@@ -18,8 +18,10 @@ from fallback_plugin.wire.prompt import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What to do about an owed turn: delete these messages, then hand this prompt in."""
+    """What to do about an owed turn: delete these messages, then hand this prompt in, for this attempt."""
 
+    turn: Turn
+    attempt: Attempt
     prompt: Prompt
     doomed: tuple[str, ...] = ()
 
@@ -51,22 +53,27 @@ def settle(
     turn.half_answers.clear()
     turn.running = True
     turn.attempts.append(session.new_attempt(planned.model, dispatched=True))
+    prompt = in_place(user, planned.model)
     effects: list[Effect] = [
         *([] if planned.retries else context.close(session, failed.model, failure)),
         Record.of_step(
             session.id, turn.message_id, SIGNS[owed.sign], failure, planned, how=", at the end of the run"
         ),
     ]
-    return Settlement(in_place(user, planned.model), tuple(doomed)), effects
+    return Settlement(turn, turn.attempt, prompt, tuple(doomed)), effects
 
 
-def judge_answer(session: Session, answer: StoredMessage | None, context: Context) -> list[Effect]:
+def judge_answer(
+    session: Session, settlement: Settlement, answer: StoredMessage | None, context: Context
+) -> list[Effect]:
     """Take in what an owed turn was answered with; it is owed anew if that is nothing.
 
     None stands for a prompt that the host refused.
     """
-    turn = session.turn
-    if turn is None or turn.cancelled or session.owed is not None:
+    turn = settlement.turn
+    if turn is not session.turn or turn.attempt is not settlement.attempt:
+        return []  # the user went on with another message meanwhile, or the turn with another model
+    if turn.cancelled or session.owed is not None:
         return []  # it was stopped, or its failure was seen in the host's events
     error = answer.info.error if answer and isinstance(answer.info, AssistantMessage) else None
     if answer is None:

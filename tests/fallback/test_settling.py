@@ -39,9 +39,10 @@ def answer(text: str = "", error: HostError | None = None) -> StoredMessage:
     return StoredMessage(info=info, parts=(part,) if text else ())
 
 
-def judged(stage: Stage, stored: StoredMessage | None) -> bool:
+def judged(stage: Stage, settlement: Settlement | None, stored: StoredMessage | None) -> bool:
     """Take an answer in, and tell whether the turn is still owed."""
-    stage.take(stage.engine.settled(stage.session, stored, stage.now))
+    assert settlement is not None
+    stage.take(stage.engine.settled(stage.session, settlement, stored, stage.now))
     return stage.engine.owes(stage.session)
 
 
@@ -65,7 +66,7 @@ def test_complaint_94_what_is_owed_is_sent_again_in_place_to_the_next_model(fail
     settlement = settle(stage)
     assert settlement is not None
     assert (settlement.prompt.model, settlement.prompt.message_id) == (A, "msg_1")
-    assert not judged(stage, answer("All well."))
+    assert not judged(stage, settlement, answer("All well."))
 
 
 def test_a_failure_is_owed_once_whatever_the_host_still_says_of_it() -> None:
@@ -87,7 +88,7 @@ def test_a_model_that_fails_at_the_end_is_followed_by_the_next() -> None:
         settlement = settle(stage)
         assert settlement is not None
         asked.append(settlement.prompt.model)
-        judged(stage, stored)
+        judged(stage, settlement, stored)
     assert asked == [A, B]
     assert not stage.engine.owes("ses_1")
 
@@ -96,8 +97,7 @@ def test_a_model_that_fails_at_the_end_is_followed_by_the_next() -> None:
 def test_no_answer_is_no_success(stored: StoredMessage | None) -> None:
     stage = run()
     out_of_reach(stage)
-    settle(stage)
-    assert judged(stage, stored)
+    assert judged(stage, settle(stage), stored)
 
 
 def test_when_all_have_failed_it_is_said_once_and_nothing_is_left_to_do() -> None:
@@ -213,9 +213,26 @@ def test_P3_a_turn_that_is_stopped_while_it_is_sent_again_is_owed_no_more() -> N
     stage = run("acp")
     out_of_reach(stage)
     stage.idle()
-    assert settle(stage) is not None
+    settlement = settle(stage)
     stage.error(ABORTED)
-    assert not judged(stage, None)
+    assert not judged(stage, settlement, None)
+
+
+@pytest.mark.parametrize("stored", [answer(), answer("Half"), None])
+def test_P3_what_became_of_a_stopped_turn_says_nothing_of_the_message_after_it(
+    stored: StoredMessage | None,
+) -> None:
+    """It may come when the user has gone on; their message was answered twice then."""
+    stage = run("acp")
+    out_of_reach(stage)
+    stage.idle()
+    settlement = settle(stage)
+    stage.abort_requested()
+    stage.user("msg_5")
+    stage.answer("msg_6", parent="msg_5")
+    before = len(stage.all(effects.Record))
+    assert not judged(stage, settlement, stored)
+    assert len(stage.all(effects.Record)) == before
 
 
 def test_P3_what_an_earlier_turn_was_owed_is_not_owed_in_the_next() -> None:
