@@ -23,6 +23,11 @@ const DELTA = "message.part.delta"
 const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
 const BACKGROUND_AGENTS = ["title", "summary"] // agents whose requests are no turn's
 
+function keep(sessions, sessionID) {
+  sessions.add(sessionID)
+  if (sessions.size > LIMITS.sessions) sessions.delete(sessions.values().next().value)
+}
+
 export class Bridge {
   #context
   #toasts
@@ -43,6 +48,8 @@ export class Bridge {
   #steps = new UnfinishedSteps()
   #handedIn = new Set() // sessions with a prompt of Python's whose model has not been asked yet
   #stops = new Map() // session -> when the user last stopped it
+  #sentAgain = new Set() // sessions with a prompt of Python's
+  #gone = new Set() // those of them that were deleted
   #onStop = (sessionID) => this.#stopped(sessionID)
   #chains = null
   #nextId = 1
@@ -70,7 +77,7 @@ export class Bridge {
   #stopped(sessionID) {
     this.#stops.delete(sessionID)
     this.#stops.set(sessionID, performance.now())
-    if (this.#stops.size > LIMITS.stops) this.#stops.delete(this.#stops.keys().next().value)
+    if (this.#stops.size > LIMITS.sessions) this.#stops.delete(this.#stops.keys().next().value)
     this.event({ type: STOP_REQUESTED, properties: { sessionID } })
   }
 
@@ -137,6 +144,7 @@ export class Bridge {
       this.#requests.forget(sessionID)
       this.#handedIn.delete(sessionID)
       this.#stops.delete(sessionID)
+      if (this.#sentAgain.delete(sessionID)) keep(this.#gone, sessionID)
     }
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
@@ -188,11 +196,13 @@ export class Bridge {
 
   // Whether the next step of a session may begin, once it may. A prompt of Python's may have crossed the user's
   // stop, which the host forgets when it comes before a run begins: its run is stopped here, with no model asked,
-  // nor is one asked for a title beside it. If the user has just stopped something, no answer is a stop too.
+  // nor is one asked for a title beside it. If the user has just stopped something, no answer is a stop too. What is
+  // left of a deleted session's run, which the host does not stop, is stopped where we have sent its turn again.
   async mayBegin(request) {
     const { sessionID, agent, message } = request
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
+    if (this.#gone.has(sessionID)) return await this.#abort(sessionID)
     if (!this.#handedIn.has(sessionID)) return true
     const background = BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name)
     if (!background) this.#handedIn.delete(sessionID)
@@ -200,7 +210,11 @@ export class Bridge {
     const question = () => ({ sessionID, messageID: message?.id })
     const answer = await this.ask("prompt.begins", question, stop ? TIMES.afterStop : TIMES.nextModel)
     if (!(answer === undefined ? stop : answer?.stop)) return true
-    if (!background) await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
+    return background ? false : await this.#abort(sessionID)
+  }
+
+  async #abort(sessionID) {
+    await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
     return false
   }
 
@@ -318,7 +332,10 @@ export class Bridge {
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
-      if (call === "session.promptAsync") this.#handedIn.add(given.sessionID)
+      if (call === "session.promptAsync") {
+        this.#handedIn.add(given.sessionID)
+        keep(this.#sentAgain, given.sessionID)
+      }
       const answer = CALLS[call](this.#context.client, given)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer

@@ -10,7 +10,7 @@ export const LIMITS = {
   errorBody: 64 * 1024, // characters of a refused request's body that are told
   standIns: 1000, // sessions whose turn is answered by another model than the host's
   endOfStream: 8 * 1024, // last bytes of a stream, in which its end is looked for
-  stops: 1000, // sessions of which is known when the user stopped them
+  sessions: 1000, // that were stopped, sent again or deleted, and are remembered as that
   unusedTags: 1000, // requests that were announced and not made
   unsaid: MEBIBYTE, // bytes of a stream that says nothing, after which it is handed on all the same
 }

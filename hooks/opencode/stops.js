@@ -9,7 +9,10 @@ import { OUR_CALL, TAG } from "./fetch.js"
 export const OURS = { headers: { [TAG]: OUR_CALL } } // what we ask of the host, and no user does
 export const STOP_REQUESTED = "session.abort.requested" // an event of ours, beside the host's own
 
-const STOP = /\/session\/([^/?]+)\/(?:abort|interrupt)(?:\?|$)/
+const STOPS = {
+  POST: /\/session\/([^/?]+)\/(?:abort|interrupt)(?:\?|$)/,
+  DELETE: /\/session\/([^/?]+)(?:\?|$)/, // OpenCode lets the run of a deleted session go on
+}
 const INSTALLED = Symbol.for("fallback-plugin.stops")
 
 // Call each watcher with the session of every stop, until it is deleted from this set again.
@@ -35,7 +38,7 @@ export function watchStops(watcher) {
 
 function saw(method, url, header) {
   try {
-    const [, session] = (method === "POST" && STOP.exec(url)) || []
+    const [, session] = STOPS[method]?.exec(url) ?? []
     if (!session || header(TAG)) return
     for (const watcher of STOP_WATCHERS) watcher(decodeURIComponent(session))
   } catch {

@@ -64,6 +64,17 @@ test("without one no answer is none", async (t) => {
   assert.deepEqual(aborted, [])
 })
 
+test("what is left of a deleted session's run asks nobody", async (t) => {
+  const { begin, event, aborted, asked } = await handedIn(t, { stop: false })
+  await begin("ses_1")
+  event("session.deleted", { sessionID: "ses_1" })
+  event("session.deleted", { sessionID: "ses_2" }) // the host's own run, which it lets go on
+  await assert.rejects(begin("ses_1"), /stopped/)
+  await begin("ses_2")
+  assert.deepEqual(aborted, ["ses_1"])
+  assert.equal(asked().length, 1)
+})
+
 test("without a plugin that has something to say about it nothing is asked", async (t) => {
   const { begin, asked } = await handedIn(t, { stop: true }, { questions: ["chat.message"] })
   await begin("ses_1")

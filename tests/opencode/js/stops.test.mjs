@@ -32,6 +32,13 @@ test("one made into a request in this process is told", async (t) => {
   assert.deepEqual(await told(), ["ses_1", "ses_2"])
 })
 
+test("so is a deletion of the session, and not one within it", async (t) => {
+  const { told } = await listening(t)
+  new Request("http://host/session/ses_1?directory=/project", { method: "DELETE" })
+  new Request("http://host/session/ses_2/message/msg_1", { method: "DELETE" })
+  assert.deepEqual(await told(), ["ses_1"])
+})
+
 test("one that a server hears is told before it is carried out", async (t) => {
   const { told } = await listening(t)
   const server = createServer((_, response) => response.end())
