@@ -84,6 +84,7 @@ class AttachedFolder:
         self._wanted: frozenset[str] = frozenset()
         self._starting = anyio.Lock()
         self._early: deque[Json] | None = deque(maxlen=EARLY_EVENTS)
+        self._fallback = FallbackPlugin(on_decision=self._count_decision)
         self._tasks: TaskGroup | None = None
         self._watching = anyio.CancelScope()
         self._connected_before = False
@@ -126,12 +127,15 @@ class AttachedFolder:
         else:
             self._publish(raw)
 
-    async def catch_up(self) -> None:
+    async def catch_up(self, *, go_on: bool = False) -> None:
         """Tell plugins what went on while nobody listened. The events have to be read meanwhile.
 
         A run that goes on is told with the turn it works on, which may have begun unheard; one that ended is
         told as ended, however it did. At the very first connection nothing was missed of what was heard of,
         and plugins look a turn up by themselves when it fails.
+
+        Args:
+            go_on: follow what is heard from now on even if the server does not answer.
 
         Raises:
             HostCallError: if the server does not answer.
@@ -146,8 +150,18 @@ class AttachedFolder:
                 if (turn := turns.get(status.session_id)) is not None:
                     self._tell(*turn, status_event(status))
             self._connected_before = True
+            self._fallback.host_heard_again()
+        except HostCallError:
+            if go_on:
+                # The turns of other sessions may have ended unheard.
+                self._fallback.host_heard_again(self.running.heard_of)
+            raise
         finally:
             self.running.caught_up()
+
+    def lost(self) -> None:
+        """Note that nothing is heard of the folder until `catch_up`: a silence says nothing of its models."""
+        self._fallback.host_lost()
 
     def put_away(self) -> None:
         """Note that the server has disposed of the folder: whatever ran in it has ended."""
@@ -219,9 +233,8 @@ class AttachedFolder:
         chosen = self._settings.plugins
         # The variable is a person's way out when the files are broken: it counts whatever they hold.
         block = {*chosen.block, *blocked_names(self._environ)}
-        fallback = FallbackPlugin(on_decision=self._count_decision)
         # By hand and first, as built-in plugins are, to hear of its decisions.
-        self._plugins.load(builtins=False, entry_points=False, explicit={"fallback": fallback}, block=block)
+        self._plugins.load(builtins=False, entry_points=False, explicit={"fallback": self._fallback}, block=block)
         self._plugins.load(builtins=False, dirs=chosen.dirs, block=block)
         wanted = self._plugins.subscriptions
         self._wanted = wanted.events | wanted.sampled.keys() | self._permissions.events

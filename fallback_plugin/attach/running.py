@@ -34,6 +34,11 @@ class RunningSessions:
         """Note that a new stream of events begins: until `missed`, what it tells is newer than any list."""
         self._heard_of = set()
 
+    @property
+    def heard_of(self) -> frozenset[str]:
+        """The sessions that the new stream of events has told of, until what was missed has been told."""
+        return frozenset(self._heard_of or ())
+
     def see(self, raw: Json) -> None:
         """Follow an event."""
         kind = raw.get("type")

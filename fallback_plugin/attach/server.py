@@ -108,6 +108,8 @@ class AttachedServer:
         async with anyio.create_task_group() as streams:
             connection = _Connection(streams)
             connection.start(partial(self._listen, client, tasks, connection))
+        for folder in self._folders.values():
+            folder.lost()
         return connection.error or HostCallError("the connection is over")
 
     async def _listen(self, client: OpenCodeHttpClient, tasks: TaskGroup, connection: "_Connection") -> None:
@@ -157,7 +159,7 @@ class AttachedServer:
         async def introduce(folder: AttachedFolder) -> None:
             await folder.start(tasks)
             try:
-                await folder.catch_up()
+                await folder.catch_up(go_on=True)
             except HostCallError as error:  # trouble with one folder is no reason to leave the others
                 logger.warning("%s: %s", self._target.url, error)
 

@@ -57,6 +57,7 @@ class Context:
     host_kind: HostKind = "serve"
     agent: str | None = None
     catalog: ModelCatalog = EVERYTHING
+    heard_since: float = 0.0
 
     def inline(self, session: Session) -> bool:
         """Tell whether a failed request of a session is to be answered by the next model by itself."""

@@ -59,7 +59,8 @@ class Engine:
     """Decides for any number of sessions.
 
     ``settings`` may be replaced at any time, and so may ``health.view``, which all sessions share, and
-    ``catalog``, what the host says of its models.
+    ``catalog``, what the host says of its models. ``heard_since`` is when a host that was lost was last heard
+    again.
     """
 
     def __init__(self, settings: Settings, *, host_kind: HostKind = "serve") -> None:
@@ -67,6 +68,7 @@ class Engine:
         self.host_kind: HostKind = host_kind
         self.health = SharedHealth()
         self.catalog: ModelCatalog = EVERYTHING
+        self.heard_since = 0.0
         self.switching = Switching()
         self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
@@ -358,7 +360,8 @@ class Engine:
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)
-        return Context(self.settings, chain_for(self.settings, of), now, self.host_kind, of, self.catalog)
+        chain = chain_for(self.settings, of)
+        return Context(self.settings, chain, now, self.host_kind, of, self.catalog, self.heard_since)
 
     def _forget(self, session_id: str) -> list[Effect]:
         self.switching.in_flight.release(session_id)

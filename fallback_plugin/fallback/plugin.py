@@ -7,7 +7,7 @@ session that wait for each other are chained by the engine, one outcome at a tim
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -64,6 +64,7 @@ from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.redirect import moved_sessions
 from fallback_plugin.fallback.state import Moved, PassedOver
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
+from fallback_plugin.fallback.timers import Timers
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
 from fallback_plugin.health.scope import Key
@@ -125,12 +126,26 @@ class FallbackPlugin:
         self.engine.health.begin_probe = self._begin_probe
         self._notes_open = 0
         self._note_shown: anyio.Event | None = None
-        self._timers: dict[tuple[str, str], anyio.CancelScope] = {}
+        self.timers = Timers(self._timer_fired)
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._settling: set[str] = set()
         self._decisions: DecisionLog | None = None
         self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
+
+    def host_lost(self) -> None:
+        """Judge no silence from now on: the connection to the host is lost, and answers go on unheard."""
+        self.timers.hold()
+
+    def host_heard_again(self, sessions: Collection[str] | None = None) -> None:
+        """Measure silences from now on, with all their time before them.
+
+        Args:
+            sessions: those whose turns are known to go on, None if the host says of all which have ended. The
+                silences of the others are dropped, for their models may have answered.
+        """
+        self.engine.heard_since = self._clock()
+        self.timers.release(sessions)
 
     @hookimpl
     def host_started(self, host: HostClient) -> None:
@@ -356,11 +371,9 @@ class FallbackPlugin:
                 case Record():
                     self._write_down(effect)
                 case StopTimer():
-                    self._stop_timer(effect.session_id, effect.name)
+                    self.timers.stop(effect.session_id, effect.name)
                 case StartTimer():
-                    self._stop_timer(effect.session_id, effect.name)
-                    scope = self._timers[effect.session_id, effect.name] = anyio.CancelScope()
-                    host.start_soon(self._run_timer, effect, scope, host)
+                    self.timers.start(effect, host)
                 case Claim():
                     self._finished(effect, self._claim_failure(effect), host)
                 case Toast(once=str() as key) if not self._claim(key):
@@ -458,15 +471,8 @@ class FallbackPlugin:
                 await host.toast(effect.body)
         return Done()
 
-    async def _run_timer(self, timer: StartTimer, scope: anyio.CancelScope, host: HostClient) -> None:
-        with scope:
-            await anyio.sleep(timer.after_s)
-            self._timers.pop((timer.session_id, timer.name), None)
-            self._handle(TimerFired(timer.session_id, timer.name, timer.attempt), host)
-
-    def _stop_timer(self, session_id: str, name: str) -> None:
-        if scope := self._timers.pop((session_id, name), None):
-            scope.cancel()
+    def _timer_fired(self, timer: StartTimer, host: HostClient) -> None:
+        self._handle(TimerFired(timer.session_id, timer.name, timer.attempt), host)
 
 
 def _trouble(effects: list[Effect]) -> str:

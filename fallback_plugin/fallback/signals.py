@@ -158,7 +158,7 @@ class Signals:
         attempt = turn.attempt
         if fired.name == "first_token":
             return self._silence(session, turn, attempt, context) if attempt.silent else []
-        quiet_s = 0.0 if attempt.tools_running else context.now - attempt.grew_at
+        quiet_s = 0.0 if attempt.tools_running else context.now - max(attempt.grew_at, context.heard_since)
         if quiet_s < context.stall_timeout_s(attempt.model):
             return context.stall_timer(session, attempt, quiet_s)
         return self._silent(session, turn, attempt, "stalled in mid-stream", context)

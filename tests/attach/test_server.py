@@ -12,6 +12,7 @@ import pytest
 from fallback_plugin.attach.folder import SettingsPlace
 from fallback_plugin.attach.server import QUIET_S, AttachedServer, Folders
 from fallback_plugin.attach.target import read_target
+from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
 from tests.attach.fake_server import (
     RETRY,
     FakeOpenCode,
@@ -68,6 +69,34 @@ class Waits:
     async def __call__(self, seconds: float) -> None:
         self.asked_for.append(seconds)
         await anyio.sleep(0.001)
+
+
+class Silences:
+    """Stands in for the time that a model's silence takes: it is over when a test says so."""
+
+    def __init__(self) -> None:
+        self.waited_for: list[float] = []
+        self._over = anyio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self.waited_for.append(seconds)
+        try:
+            await self._over.wait()
+        finally:
+            self.waited_for.remove(seconds)
+
+    def end(self) -> None:
+        """Let all the time pass that is waited for now."""
+        self._over.set()
+        self._over = anyio.Event()
+
+
+@pytest.fixture
+def silences(settings: Path, monkeypatch: pytest.MonkeyPatch) -> Silences:
+    settings.write_text(f"{SETTINGS}first_token_timeout = 50\nstall_timeout = 80\n")
+    silences = Silences()
+    monkeypatch.setattr("fallback_plugin.fallback.timers.sleep", silences)
+    return silences
 
 
 Attach: TypeAlias = Callable[..., Awaitable[AttachedServer]]
@@ -270,6 +299,86 @@ async def test_a_wait_that_began_before_is_switched(settings: Path, waits: Waits
         fake.histories = {"ses_1": history("main/m")}
         async with attached(settings, waits, fake):
             assert (await fake.wait_for_call("prompt_async")).body["messageID"] == "msg_11"
+
+
+async def test_no_silence_is_judged_while_a_server_is_lost(
+    settings: Path, waits: Waits, silences: Silences
+) -> None:
+    async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
+        await caught_up(fake)
+        await fake.send(*failing_turn("ses_1")[:3])
+        await until(lambda: silences.waited_for == [50])
+        await fake.close()
+        await until(lambda: len(waits.asked_for) >= 3)
+        silences.end()
+        await until(lambda: len(waits.asked_for) >= 6)
+
+        assert server.counts.calls["abort"] == 0
+        fake.statuses = {"ses_1": {"type": "busy"}}
+        fake.histories = {"ses_1": history("main/m")}
+        await fake.open()
+        await until(lambda: silences.waited_for == [50])
+        silences.end()
+        assert (await fake.wait_for_call("prompt_async")).body["model"] == SPARE
+
+
+async def test_a_model_that_answered_unheard_is_not_blamed(
+    settings: Path, waits: Waits, silences: Silences
+) -> None:
+    async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
+        await caught_up(fake)
+        await fake.send(*failing_turn("ses_1")[:3])
+        await until(lambda: silences.waited_for == [50])
+        await fake.close()
+        await until(lambda: len(waits.asked_for) >= 3)
+        await fake.open()
+        await until(lambda: server.counts.reconnects == 1)
+        await until(lambda: not silences.waited_for)
+        silences.end()
+        await fake.send(*failing_turn("ses_2", "main/other"))
+        await fake.wait_for_call("/session/ses_2/prompt_async")
+
+        assert fake.called("/session/ses_1/") == []
+
+
+async def test_an_answer_that_went_on_unheard_is_given_its_time_anew(
+    settings: Path, waits: Waits, silences: Silences
+) -> None:
+    async with FakeOpenCode() as fake, attached(settings, waits, fake):
+        await caught_up(fake)
+        await fake.send(*failing_turn("ses_1")[:3])
+        await until(lambda: silences.waited_for == [50])
+        await fake.close()
+        await until(lambda: len(waits.asked_for) >= 3)
+        asked, step = history("main/m")
+        part = {"id": "prt_1", "messageID": "msg_12", "sessionID": "ses_1", "type": "text", "text": "Hello"}
+        fake.statuses = {"ses_1": {"type": "busy"}}
+        fake.histories = {"ses_1": [asked, {**step, "parts": [part]}]}
+        await fake.open()
+        await until(lambda: silences.waited_for == [80 + ACTIVITY_EVERY_S])
+
+        assert fake.called("/session/ses_1/") == []
+
+
+async def test_silences_of_a_folder_that_cannot_be_caught_up_with_are_forgotten(
+    settings: Path, waits: Waits, silences: Silences
+) -> None:
+    everywhere = Folders(everywhere=True)
+    async with FakeOpenCode() as fake, attached(settings, waits, fake, folders=everywhere):
+        await fake.send(*(in_folder("/one", raw) for raw in failing_turn("ses_1")[:3]))
+        await caught_up(fake)
+        await until(lambda: silences.waited_for == [50])
+        await fake.close()
+        await until(lambda: len(waits.asked_for) >= 3)
+        fake.refused["/session/status"] = 500
+        await fake.open()
+        await fake.send(*(in_folder("/one", raw) for raw in failing_turn("ses_2", "other/m")[:3]))
+        await caught_up(fake, 2)
+        await until(lambda: silences.waited_for == [50])
+        silences.end()
+        await fake.wait_for_call("/session/ses_2/abort")
+
+        assert fake.called("/session/ses_1/") == []
 
 
 async def test_a_turn_that_began_unheard_is_not_taken_for_the_one_before(

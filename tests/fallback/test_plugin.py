@@ -481,7 +481,7 @@ async def test_a_timer_that_is_stopped_never_fires() -> None:
         begin_turn(plugin, host)
         plugin.session_idle(event("session.idle"), host)
         await anyio.wait_all_tasks_blocked()
-        assert plugin._timers == {}
+        assert len(plugin.timers) == 0
 
 
 def task_result(output: str, **metadata: str) -> ToolResult:
