@@ -312,11 +312,20 @@ def _holds(rows: Rows, session_id: str, message_id: str) -> bool:
 
 
 def _last_message(rows: Rows, run_id: str) -> Json:
-    run = runs.get(rows, run_id)
-    written = messages.of_run(rows, run_id, run.session_id)
+    run = _answering(rows, runs.get(rows, run_id))
+    written = messages.of_run(rows, run.id, run.session_id)
     if not written:
         raise AgentError(f"run {run_id} has left no message", status=404)
     return messages.one(rows, run.session_id, written[-1].id)
+
+
+def _answering(rows: Rows, run: Run) -> Run:
+    """Return the run that answers a run's prompt: itself, or the one it was folded into."""
+    if run.outcome != "folded":
+        return run
+    message = messages.find(rows, run.session_id, run.message_id)
+    into = runs.find(rows, message.run_id) if message is not None and message.run_id else None
+    return into or run
 
 
 @asynccontextmanager

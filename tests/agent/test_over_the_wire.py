@@ -4,10 +4,12 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import httpx2
 import pytest
 
 from fallback_plugin.agent.http.guard import Rules
@@ -16,7 +18,7 @@ from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
 from tests.agent.whole_host import new_session, running_host, served, settings_for
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import Gate, stream, tool_call
+from tests.loopback.reply import Gate, Reply, status, stream, tool_call
 
 pytestmark = pytest.mark.anyio
 
@@ -194,6 +196,34 @@ async def test_H12_what_would_be_passed_over_is_refused_with_words_and_leaves_no
         assert (await http.get(f"/session/{session}")).json()["title"] != "Mine"
         assert (await http.get(f"/session/{session}/message")).json() == []
     assert provider.requests("first") == []
+
+
+@pytest.mark.parametrize("last", [stream("Both."), status(400, "Nothing goes.")])
+async def test_a_prompt_that_joins_a_turn_is_answered_with_that_turns_answer(
+    provider: ScriptedProvider, tmp_path: Path, last: Reply
+) -> None:
+    gate = Gate()
+    settings = settings_for(provider, permissions={"bash": "allow"})
+    provider.script("first", (gate, *tool_call("bash", {"command": "true"})), last)
+    answers: dict[str, httpx2.Response] = {}
+    async with running_host(tmp_path, settings) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+
+        async def ask(text: str, **more: str) -> None:
+            body = {"parts": [{"type": "text", "text": text}], **more}
+            answers[text] = await http.post(f"/session/{session}/message", json=body)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, "one")
+            await anyio.to_thread.run_sync(provider.wait_for, lambda: bool(provider.requests("first")))
+            tasks.start_soon(partial(ask, "two", delivery="steer"))
+            while not await host.waiting_runs(session):
+                await anyio.lowlevel.checkpoint()
+            gate.open()
+
+    assert [answer.status_code for answer in answers.values()] == [200, 200]
+    assert answers["two"].json() == answers["one"].json()
+    assert "two" in str(provider.requests("first")[1])
 
 
 async def test_H12_an_unknown_model_does_not_stick_to_its_session(
