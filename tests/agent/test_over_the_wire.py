@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import httpx2
 import pytest
 
 from fallback_plugin.agent.http.guard import Rules
@@ -205,7 +204,7 @@ async def test_a_prompt_that_joins_a_turn_is_answered_with_that_turns_answer(
     gate = Gate()
     settings = settings_for(provider, permissions={"bash": "allow"})
     provider.script("first", (gate, *tool_call("bash", {"command": "true"})), last)
-    answers: dict[str, httpx2.Response] = {}
+    answers: dict[str, Any] = {}
     async with running_host(tmp_path, settings) as host, served(host, Rules()) as http:
         session = await new_session(host)
 

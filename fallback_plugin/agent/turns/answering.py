@@ -1,12 +1,12 @@
 """One step's answer, from whichever model gives one; of a failed attempt a note stays on it."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fallback_plugin.agent.providers.exchange import ModelRequest
 from fallback_plugin.agent.providers.failure import ModelFailedError
 from fallback_plugin.agent.records import Json
-from fallback_plugin.agent.turns.every_reason import every_reason
+from fallback_plugin.agent.turns.every_reason import ModelFailure, every_reason
 from fallback_plugin.agent.turns.fallback_note import fallback_note
 from fallback_plugin.agent.turns.request import request_messages
 from fallback_plugin.agent.turns.state import TurnFailedError, TurnServices, TurnState
@@ -14,9 +14,6 @@ from fallback_plugin.agent.turns.step_writer import StepWriter
 from fallback_plugin.agent.turns.system_prompt import system_prompt
 from fallback_plugin.health.closure import Closure
 from fallback_plugin.model_ref import ModelRef
-
-if TYPE_CHECKING:
-    from fallback_plugin.fallback.classify import Failure
 
 LastResort: TypeAlias = Callable[[ModelFailedError], bool]
 """Tells whether a failure that no model takes over is to be met by shortening the history."""
@@ -37,7 +34,6 @@ async def answer(
     """
     messages = await services.hooks.messages_transform(state.session.id, history) or history
     tried = [state.model]
-    failed: list[tuple[ModelRef, ModelFailedError, Failure]] = []
     while True:
         request = ModelRequest(
             session_id=state.session.id,
@@ -51,10 +47,10 @@ async def answer(
             await services.attempts.attempt(state.asker(), state.model, request, writer.take)
         except ModelFailedError as failure:
             seen = services.read_failure(state.model, failure)
-            failed.append((state.model, failure, seen))
+            state.note_failure(ModelFailure(failure, seen))
             following = await services.attempts.next_model(state.asker(), tried, failure)
             if following is None and not last_resort(failure):
-                error = every_reason(failed, _not_asked(services, state, tried))
+                error = every_reason(state.failures, _not_asked(services, state))
                 raise TurnFailedError(error) from failure
             await state.journal.remove_message(writer.message_id)
             state.writer = None
@@ -69,12 +65,16 @@ async def answer(
             return writer
 
 
-def _not_asked(
-    services: TurnServices, state: TurnState, tried: Sequence[ModelRef]
-) -> list[tuple[ModelRef, Closure]]:
-    """Return the models of the chain that were passed over because they are closed."""
-    others = [model for model in services.chain(state.agent) if model not in tried]
-    return [(model, closure) for model in others if (closure := services.resting(model)) is not None]
+def _not_asked(services: TurnServices, state: TurnState) -> dict[ModelRef, Closure | None]:
+    """Return the models that did not fail in the turn, each with what closes it, the first choice first.
+
+    Another model than the first choice may have been chosen for any reason: it counts only if it is closed.
+    """
+    wanted = state.prompt.instead_of
+    others = {model: services.resting(model) for model in services.chain(state.agent)}
+    if wanted is not None and (closure := services.resting(wanted)) is not None:
+        others = {wanted: closure, **others}
+    return {model: closure for model, closure in others.items() if model not in state.failures}
 
 
 def _written_for(

@@ -1,9 +1,9 @@
 """What a turn says that no model could answer: every model's reason, not the last one's alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, TypeAlias, cast, get_args
+from typing import Final, NamedTuple, TypeAlias, cast, get_args
 
 from fallback_plugin.agent.providers.failure import ModelFailedError
 from fallback_plugin.events import HostError
@@ -16,6 +16,14 @@ from fallback_plugin.settings import FailureKind
 ChainOf: TypeAlias = Callable[[str], Sequence[ModelRef]]
 """Tells the models that an agent's turn may go to."""
 
+
+class ModelFailure(NamedTuple):
+    """A model's failure, and what it is taken for."""
+
+    error: ModelFailedError
+    seen: Failure
+
+
 LONGEST_WORDS: Final = 300
 """Characters of a provider's own words that are kept, of each model."""
 
@@ -23,30 +31,36 @@ _KINDS: Final = frozenset(get_args(FailureKind))
 
 
 def every_reason(
-    failed: Sequence[tuple[ModelRef, ModelFailedError, Failure]], closed: Sequence[tuple[ModelRef, Closure]]
+    failed: Mapping[ModelRef, ModelFailure], others: Mapping[ModelRef, Closure | None]
 ) -> HostError:
     """Return the last model's error with a line for each model that failed or was not asked.
 
-    Where only one model comes into question, its error is returned as it is.
+    Where one model failed and none is closed, its error is returned as it is: it was not one for which
+    another model is asked.
+
+    Args:
+        failed: what each model failed of, the last one last.
+        others: the models that were not asked, and what closes them; None where nothing does.
     """
-    last = failed[-1][1].error
-    if len(failed) == 1 and not closed:
-        return last
+    *_, last = failed.values()
+    if len(failed) == 1 and not any(others.values()):
+        return last.error.error
     lines = [
         "No model could answer.",
-        *(f"{model}: {describe(failure)}{_words(error.error)}" for model, error, failure in failed),
-        *(
-            f"{model}: not asked, {_reason(closure)} and closed until {_clock(closure)}"
-            for model, closure in closed
-        ),
+        *(f"{model}: {describe(of.seen)}{_words(of.error.error)}" for model, of in failed.items()),
+        *(f"{model}: not asked{_closed(closure)}" for model, closure in others.items()),
     ]
-    return replace(last, message="\n".join(lines))
+    return replace(last.error.error, message="\n".join(lines))
 
 
 def _words(error: HostError) -> str:
     words = " ".join(error.message.split())
     cut = words[:LONGEST_WORDS] + ("…" if len(words) > LONGEST_WORDS else "")
     return f". {cut}" if cut else ""
+
+
+def _closed(closure: Closure | None) -> str:
+    return f", {_reason(closure)} and closed until {_clock(closure)}" if closure else ""
 
 
 def _reason(closure: Closure) -> str:

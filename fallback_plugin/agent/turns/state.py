@@ -1,6 +1,6 @@
 """Where a turn stands, and what every turn works with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fallback_plugin.agent.identifiers import NewId
@@ -8,7 +8,7 @@ from fallback_plugin.agent.protocols import TurnJournal
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
 from fallback_plugin.agent.turns.attempts import Asker, Attempts
-from fallback_plugin.agent.turns.every_reason import ChainOf
+from fallback_plugin.agent.turns.every_reason import ChainOf, ModelFailure
 from fallback_plugin.agent.turns.fallback_note import ReadFailure, Resting
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
@@ -65,6 +65,7 @@ class TurnState:
         model: the model the turn is on.
         fallbacks: the switches since the last answer, for the next one to tell of.
         writer: the step under way; None between two.
+        failures: what each model that failed in the turn failed of last, in the order of these failures.
     """
 
     run: Run
@@ -77,10 +78,16 @@ class TurnState:
     fallbacks: tuple[Json, ...] = ()
     writer: StepWriter | None = None
     steps: int = 0
+    failures: dict[ModelRef, ModelFailure] = field(default_factory=dict)
 
     def asker(self, agent: str | None = None) -> Asker:
         """Return who asks a model: the turn's agent, or another one for it."""
         return Asker(self.session.id, self.message_id, agent or self.agent)
+
+    def note_failure(self, failure: ModelFailure) -> None:
+        """Keep what the model that the turn is on failed of."""
+        self.failures.pop(self.model, None)
+        self.failures[self.model] = failure
 
     def new_message(self, services: TurnServices) -> dict[str, Any]:
         """Return the ``info`` of a step that begins now."""

@@ -127,6 +127,7 @@ class Turn:
         if run.prompt.model is not None:
             chosen = await services.choice.choose(run, state.session)
             state.model = chosen.model or state.model
+            state.prompt = replace(state.prompt, instead_of=chosen.instead_of)
             state.fallbacks = services.choice.notes(chosen, services.now_ms())
 
     async def _close(self, info: Json) -> None:

@@ -63,6 +63,7 @@ class Stage:
         permissions: PermissionSettings = ALL_ALLOWED,
         models: dict[str, dict[str, Any]] | None = None,
         closures: Mapping[ModelRef, Closure] | None = None,
+        chain: Sequence[ModelRef] | None = None,
         **more: Any,
     ) -> None:
         self.provider = provider
@@ -87,8 +88,8 @@ class Stage:
             hooks=hooks,
             giving_up=self.giving_up,
             read_failure=lambda model, failure: attempt_failure(model, failure.error, failure.ending, 0.0),
-            resting=(closures or {}).get,
-            chain=lambda _: tuple(closures or ()),
+            resting=({} if closures is None else closures).get,
+            chain=lambda _: tuple(closures or ()) if chain is None else chain,
             **more,
         )
         self.session = self.store.new_session()

@@ -1,6 +1,6 @@
 """The fallback plugin on our own turns: it follows what is written, and answers failures in the same run."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from fallback_plugin.events import (
 )
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
+from fallback_plugin.health.closure import Closure
 from fallback_plugin.hookspecs import ModelAttempt, NextModel, PromptRequest
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
@@ -28,7 +29,7 @@ from fallback_plugin.settings import Settings
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.model_catalog import ModelCatalog
 from fallback_plugin.wire.toast import Toast
-from tests.agent.turns.stage import FIRST, Hooks, Stage, stage
+from tests.agent.turns.stage import FIRST, SECOND, Hooks, Stage, stage
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Gate, cut, hang_before_headers, status, stream, tool_call
 
@@ -136,7 +137,10 @@ class Told(list[tuple[str, Any]]):
 
 @asynccontextmanager
 async def staged(
-    provider: ScriptedProvider, folder: Path, **fallback: Any
+    provider: ScriptedProvider,
+    folder: Path,
+    closures: Mapping[ModelRef, Closure] | None = None,
+    **fallback: Any,
 ) -> AsyncIterator[tuple[Stage, PluginHooks, Host]]:
     async with anyio.create_task_group() as tasks:
         host = Host(tasks)
@@ -145,7 +149,8 @@ async def staged(
         values = {"fallback_models": chain, **fallback}
         plugin.settings_changed(Settings.model_validate({"fallback": values}), host)  # type: ignore[arg-type]  # as below
         hooks = PluginHooks(plugin, host)
-        async with stage(provider, folder, hooks=hooks) as on:
+        models = [ModelRef.parse(model) for model in values["fallback_models"]]
+        async with stage(provider, folder, hooks=hooks, closures=closures, chain=models) as on:
             host.on = on
             plugin.host_started(host)  # type: ignore[arg-type]  # it calls no more than this host has
             on.store.log = Told(hooks, on.session)
@@ -235,6 +240,80 @@ async def test_P10_a_turn_that_no_model_answers_holds_every_reason(
         "scripted/third: refused the key (401)",
     ]
     assert lines[0].endswith("Slow down.")
+
+
+def reasons(on: Stage) -> list[str]:
+    """Return what the error of the session's last answer says of each model, without a provider's words."""
+    title, *lines = on.store.answers(on.session)[-1]["info"]["error"]["data"]["message"].splitlines()
+    assert title == "No model could answer."
+    return [line.partition(". ")[0].partition(" until ")[0] for line in lines]
+
+
+async def test_a_model_that_was_refused_before_a_tool_step_is_among_the_reasons(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", status(404))
+    provider.script("second", tool_call("bash", {"command": "true"}), status(503))
+    provider.script("third", status(401))
+    async with staged(provider, tmp_path) as (on, hooks, _):
+        assert await turn(on, hooks) == "failed"
+
+        assert reasons(on) == [
+            "scripted/first: unknown to its provider (404)",
+            "scripted/second: overloaded (503)",
+            "scripted/third: refused the key (401)",
+        ]
+
+
+async def test_a_model_whose_empty_answer_closes_nothing_is_among_the_reasons(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", status(503))
+    provider.script("second", stream())
+    provider.script("third", tool_call("bash", {"command": "true"}), status(500))
+    async with staged(provider, tmp_path) as (on, hooks, _):
+        assert await turn(on, hooks) == "failed"
+
+        assert [line.partition(":")[0] for line in reasons(on)] == [
+            "scripted/first",
+            "scripted/second",
+            "scripted/third",
+        ]
+
+
+async def test_a_model_that_failed_in_two_steps_is_named_once_with_its_last_reason(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", status(503), tool_call("bash", {"command": "true"}), status(401))
+    provider.script("second", status(402))
+    hooks = Hooks()
+    hooks.answers = [FIRST, SECOND]
+    async with stage(provider, tmp_path, hooks=hooks, chain=[SECOND]) as on:
+        await on.run()
+
+        assert reasons(on) == [
+            "scripted/first: refused the key (401)",
+            "scripted/second: needs payment (402)",
+        ]
+
+
+async def test_a_primary_that_was_closed_before_the_turn_is_among_the_reasons(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    closed: dict[ModelRef, Closure] = {}
+    provider.script("first", status(503))
+    provider.script("second", stream("One."), status(503))
+    provider.script("third", status(401))
+    async with staged(provider, tmp_path, closures=closed) as (on, hooks, _):
+        assert await turn(on, hooks) == "completed"
+        closed[FIRST] = Closure(until=1_800_000_000.0, reason="overload", failures=1, closed_at=0.0)
+        assert await turn(on, hooks) == "failed"
+
+        assert reasons(on) == [
+            "scripted/second: overloaded (503)",
+            "scripted/third: refused the key (401)",
+            "scripted/first: not asked, overloaded and closed",
+        ]
 
 
 async def test_P5_the_answer_of_a_closed_model_opens_it(provider: ScriptedProvider, tmp_path: Path) -> None:
