@@ -87,7 +87,6 @@ class AttachedFolder:
         self._fallback = FallbackPlugin(on_decision=self._count_decision)
         self._tasks: TaskGroup | None = None
         self._watching = anyio.CancelScope()
-        self._connected_before = False
         self.heard_at = 0.0
         self.running = RunningSessions()
         self.host_config: Mapping[str, Any] | None = None
@@ -131,8 +130,7 @@ class AttachedFolder:
         """Tell plugins what went on while nobody listened. The events have to be read meanwhile.
 
         A run that goes on is told with the turn it works on, which may have begun unheard; one that ended is
-        told as ended, however it did. At the very first connection nothing was missed of what was heard of,
-        and plugins look a turn up by themselves when it fails.
+        told as ended, however it did.
 
         Args:
             go_on: follow what is heard from now on even if the server does not answer.
@@ -149,7 +147,6 @@ class AttachedFolder:
             for status in self.running.went_on(running):
                 if (turn := turns.get(status.session_id)) is not None:
                     self._tell(*turn, status_event(status))
-            self._connected_before = True
             self._fallback.host_heard_again()
         except HostCallError:
             if go_on:
@@ -218,9 +215,6 @@ class AttachedFolder:
         """Return the events of each session's turn; without those whose history cannot be read."""
         turns: dict[str, list[dict[str, Any]]] = {}
         for session_id in (status.session_id for status in running):
-            if not self._connected_before:
-                turns[session_id] = []
-                continue
             try:
                 history = await self._client.stored_messages(session_id)
             except HostCallError as error:

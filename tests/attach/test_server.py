@@ -322,6 +322,31 @@ async def test_no_silence_is_judged_while_a_server_is_lost(
         assert (await fake.wait_for_call("prompt_async")).body["model"] == SPARE
 
 
+async def test_a_silent_turn_that_began_before_is_judged_from_the_time_of_attaching(
+    settings: Path, waits: Waits, silences: Silences
+) -> None:
+    async with FakeOpenCode() as fake:
+        fake.statuses = {"ses_1": {"type": "busy"}}
+        fake.histories = {"ses_1": history("main/m")}
+        async with attached(settings, waits, fake):
+            await until(lambda: silences.waited_for == [50])
+            silences.end()
+
+            assert (await fake.wait_for_call("prompt_async")).body["messageID"] == "msg_11"
+
+
+async def test_an_answer_that_began_before_has_the_time_to_go_on(
+    settings: Path, waits: Waits, silences: Silences
+) -> None:
+    async with FakeOpenCode() as fake:
+        asked, step = history("main/m")
+        part = {"id": "prt_1", "messageID": "msg_12", "sessionID": "ses_1", "type": "text", "text": "Hello"}
+        fake.statuses = {"ses_1": {"type": "busy"}}
+        fake.histories = {"ses_1": [asked, {**step, "parts": [part]}]}
+        async with attached(settings, waits, fake):
+            await until(lambda: silences.waited_for == [80 + ACTIVITY_EVERY_S])
+
+
 async def test_a_model_that_answered_unheard_is_not_blamed(
     settings: Path, waits: Waits, silences: Silences
 ) -> None:
