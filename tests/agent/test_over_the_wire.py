@@ -2,6 +2,7 @@
 
 import re
 import socket
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -223,6 +224,28 @@ async def test_a_prompt_that_joins_a_turn_is_answered_with_that_turns_answer(
     assert [answer.status_code for answer in answers.values()] == [200, 200]
     assert answers["two"].json() == answers["one"].json()
     assert "two" in str(provider.requests("first")[1])
+
+
+@pytest.mark.parametrize("path", ["/event", "/global/event"])
+async def test_the_head_of_an_event_stream_is_answered_at_once(
+    provider: ScriptedProvider, tmp_path: Path, path: str
+) -> None:
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        answer = await http.head(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+        assert (await http.head("/event?after=never")).status_code == 400
+        assert (await http.get("/session")).json() == []  # on the same connection
+        assert host.bus.listeners == 0
+
+
+async def test_a_cursor_that_is_nested_too_deep_is_refused_with_words(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    async with running_host(tmp_path, settings_for(provider)) as host, served(host, Rules()) as http:
+        session = await new_session(host)
+        cursor = urlsafe_b64encode(b"[" * 6000).decode()
+        answer = await http.get(f"/session/{session}/message", params={"limit": 1, "before": cursor})
+        assert (answer.status_code, "is no cursor" in answer.text) == (400, True)
 
 
 async def test_H12_an_unknown_model_does_not_stick_to_its_session(

@@ -1,6 +1,6 @@
 """Server-sent events to one client, for as long as it listens."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, TypeAlias
 
@@ -16,11 +16,11 @@ HEARTBEAT_S: Final = 10.0
 
 Drain: TypeAlias = Callable[[], Awaitable[None]]
 
-_HEADERS: Final = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
+STREAM_HEADERS: Final[Mapping[str, str]] = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+}
 
 
 class EventStream(Response):
@@ -43,7 +43,8 @@ class EventStream(Response):
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Send until there is no more to send, or nobody to send it to."""
         drain: Drain = scope.get("state", {}).get(DRAIN, checkpoint)
-        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        headers = [(name.encode(), value.encode()) for name, value in STREAM_HEADERS.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         async with anyio.create_task_group() as beside:
 
             async def until_gone() -> None:

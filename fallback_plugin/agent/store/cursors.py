@@ -23,6 +23,6 @@ def position(cursor: str, session_id: str) -> int:
         match json.loads(base64.b64decode(padded, altchars=b"-_", validate=True)):
             case [str(owner), int(found)] if owner == session_id and not isinstance(found, bool):
                 return found
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         pass
     raise AgentError(f"{cursor[:80]!r} is no cursor of session {session_id}; take the one of the last answer")

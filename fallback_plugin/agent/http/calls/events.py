@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from fallback_plugin.agent.host import AgentHost
 from fallback_plugin.agent.http.calls.call import Call
-from fallback_plugin.agent.http.event_stream import EventStream
+from fallback_plugin.agent.http.event_stream import STREAM_HEADERS, EventStream
 from fallback_plugin.agent.http.frames import Frames
 from fallback_plugin.agent.http.refusals import BadRequestError
 
@@ -53,7 +53,10 @@ class EventCalls:
     def _stream(self, request: Request, frames: Frames) -> Response:
         if self._host.bus.listeners >= MOST_LISTENERS:
             raise BadRequestError(f"{MOST_LISTENERS} clients listen already: close some", status=503)
-        return EventStream(self._listen(_last_event(request), frames), frames.special("server.heartbeat"))
+        after = _last_event(request)
+        if request.method == "HEAD":
+            return Response(headers=STREAM_HEADERS)  # a stream has no end that its client could wait for
+        return EventStream(self._listen(after, frames), frames.special("server.heartbeat"))
 
     async def _listen(self, after: int | None, frames: Frames) -> AsyncGenerator[bytes]:
         with closing(self._host.bus.subscribe(after=after)) as events:
