@@ -70,7 +70,10 @@ class Service:
         """Serve until ``stop`` is set, by default by a signal."""
         directory, environ, file = self.place.directory, self.place.environ, self.settings_file
         # What is wrong with a file is said by the watcher, once clients can hear it.
-        settings = load_or_last_good(directory=directory, environ=environ, file=file)[0].settings
+        loaded, _ = load_or_last_good(directory=directory, environ=environ, file=file)
+        for warning in loaded.warnings:
+            logger.warning("%s", warning)
+        settings = loaded.settings
         async with open_host(settings, self.place) as host:
             _load_plugins(host, settings, self.place.environ)
             current = _Settings(host)
@@ -79,6 +82,7 @@ class Service:
                 files=(file,) if file else files,
                 load=partial(load_and_keep, directory=directory, environ=environ, file=file),
                 recover=partial(load_last_good, directory=directory, environ=environ, file=file),
+                current=loaded,
                 apply=current.apply,
                 refuse=current.refuse,
                 in_force=current.say_in_force,

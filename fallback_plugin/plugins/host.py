@@ -103,7 +103,8 @@ class PluginHost:
         )
         errors = self._registry.load(sources, block=block)
         for error in errors:
-            logger.error("%s", error, exc_info=error.__cause__)
+            logger.error("%s", error)
+            logger.debug("its traceback:", exc_info=error.__cause__)
         for plugin in self._registry.plugins:
             if plugin.name not in self._runners:
                 self._runners[plugin.name] = self._runner(plugin)

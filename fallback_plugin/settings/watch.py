@@ -47,9 +47,10 @@ class SettingsWatcher:
     """Loads settings when asked and whenever a file changes; the last good ones stay in force.
 
     ``files`` are those of `candidate_files`. ``load`` reads the settings (`load_settings` with its arguments
-    bound), ``apply`` takes settings that differ from the last, ``refuse`` is told once of each error. If the
-    first load fails, ``recover`` returns the last good settings of an earlier process. ``in_force`` is told
-    when a changed file was taken. What ``apply``, ``refuse`` or ``in_force`` raises ends the watch.
+    bound), ``current`` are settings in force already, ``apply`` takes settings that differ from the last,
+    ``refuse`` is told once of each error. If the first load fails, ``recover`` returns the last good settings
+    of an earlier process. ``in_force`` is told when a changed file was taken. What ``apply``, ``refuse`` or
+    ``in_force`` raises ends the watch.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class SettingsWatcher:
         load: Callable[[], LoadedSettings],
         apply: Callable[[LoadedSettings], Awaitable[None]],
         refuse: Callable[[SettingsError], Awaitable[None]],
+        current: LoadedSettings | None = None,
         recover: Callable[[], LoadedSettings] | None = None,
         in_force: Callable[[], Awaitable[None]] | None = None,
         interval_s: float = INTERVAL_S,
@@ -76,7 +78,7 @@ class SettingsWatcher:
         self._refused: str | None = None
         self._recovered = False
         self._lock = anyio.Lock()
-        self.current: LoadedSettings | None = None
+        self.current = current
         """The last good settings; None until the first load succeeds."""
 
     async def reload(self) -> None:

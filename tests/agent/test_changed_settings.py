@@ -23,6 +23,17 @@ from tests.loopback.reply import Gate, stream, tool_call
 pytestmark = pytest.mark.anyio
 
 
+COUNTS = """
+from pathlib import Path
+from fallback_plugin import hookimpl
+
+@hookimpl
+def settings_changed(settings):
+    with Path(__file__).with_name("told").open("a") as told:
+        told.write(" ".join(settings.providers["fake"].models) + "\\n")
+"""
+
+
 async def test_a_changed_provider_counts_for_the_next_run_and_breaks_no_answer(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:
@@ -85,11 +96,11 @@ def listener() -> socket.socket:
 
 @asynccontextmanager
 async def serving(
-    listener: socket.socket, provider: ScriptedProvider, root: Path, text: str | None = None
+    listener: socket.socket, provider: ScriptedProvider, root: Path, text: str | None = None, more: str = ""
 ) -> AsyncIterator[tuple[Path, str]]:
     """Serve by a settings file; return it, and its text with a place for the name of the only model."""
     file = root / "fallback.toml"
-    table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n'
+    table = f'[providers.fake]\nbase_url = "{provider.url}"\nmodels = ["{{}}"]\n{more}'
     file.write_text(table.format("first") if text is None else text)
     ready, stop = anyio.Event(), anyio.Event()
     service = Service(
@@ -104,6 +115,40 @@ async def serving(
         await ready.wait()
         yield file, table
         stop.set()
+
+
+async def test_serve_hands_its_settings_to_plugins_once_at_the_start(
+    listener: socket.socket, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "counts.py").write_text(COUNTS)
+    async with (
+        serving(listener, provider, tmp_path, more=f'[plugins]\ndirs = ["{tmp_path / "plugins"}"]\n') as (
+            file,
+            table,
+        ),
+        httpx2.AsyncClient(base_url=url_of(listener)) as http,
+    ):
+        assert await listed(http) == {"fake/first"}
+        file.write_text(table.format("second"))
+        with anyio.fail_after(8):
+            while await listed(http) != {"fake/second"}:
+                pass
+    assert (tmp_path / "plugins" / "told").read_text().split() == ["first", "second"]
+
+
+async def test_a_plugin_that_cannot_be_imported_is_one_line_of_the_log_of_serve(
+    listener: socket.socket, provider: ScriptedProvider, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    broken = tmp_path / "plugins" / "broken.py"
+    broken.parent.mkdir()
+    broken.write_text("import there_is_no_such_module\n")
+    async with serving(listener, provider, tmp_path, more=f'[plugins]\ndirs = ["{broken.parent}"]\n'):
+        pass
+    (record,) = (each for each in caplog.records if "there_is_no_such_module" in each.getMessage())
+    assert str(broken) in record.getMessage()
+    assert record.exc_info is None
 
 
 async def test_serve_takes_a_changed_file(
