@@ -53,7 +53,7 @@ class ProjectRecord:
         try:
             stored: dict[str, Any] = json.loads((data / RECORD).read_text(encoding="utf-8"))
             return cls(Path(stored["root"]), str(stored["name"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, data: Path) -> None:

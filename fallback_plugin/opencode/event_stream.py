@@ -76,6 +76,6 @@ async def _read(
 def _object(data: str) -> Json | None:
     try:
         raw = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return raw if isinstance(raw, dict) else None

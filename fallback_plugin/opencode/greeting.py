@@ -46,7 +46,7 @@ def read_greeting(line: bytes) -> Greeting:
     """
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RefusedError(_PARSE_ERROR, f"the first line should be a JSON-RPC request. {ADVICE}") from None
     if not isinstance(message, dict) or message.get("method") != "initialize" or "id" not in message:
         raise RefusedError(_INVALID_REQUEST, f"the first line should be the request 'initialize'. {ADVICE}")

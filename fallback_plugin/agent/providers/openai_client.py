@@ -154,6 +154,8 @@ def _values(data: str) -> list[object]:
     """Return the JSON values of an event: one, or one a line from servers that leave out the empty lines."""
     try:
         return [json.loads(data)]
+    except RecursionError:
+        raise ValueError("lists or objects are nested too deep") from None
     except ValueError:
         lines = [line for line in data.splitlines() if line.strip()]
         if len(lines) == 1:

@@ -19,7 +19,7 @@ def stored_model(text: str | None, what: str) -> ModelRef | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     match value:
         case [str(provider), str(model), str() | None as variant]:

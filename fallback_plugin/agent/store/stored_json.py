@@ -22,7 +22,7 @@ def read(text: str | None, what: str) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if isinstance(value, Mapping):
         return dict(value)

@@ -28,7 +28,7 @@ Publish: TypeAlias = Callable[[str, Json], Awaitable[None]]
 WITHDRAWING_S: Final = 2.0
 """How long it may take to tell that a question is withdrawn, when a turn is stopped."""
 
-DENIED: Final = "The person's settings do not allow this. Do it another way, or say what you would need."
+DENIED: Final = "Your settings do not allow this. Do it another way, or say what you would need."
 REJECTED: Final = "The user rejected permission to use this specific tool call."
 
 

@@ -15,6 +15,7 @@ from tests.agent.turns.looking import until
 from tests.agent.turns.stage import FIRST, SECOND, THIRD, Hooks, stage, stopped_when
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import (
+    Close,
     Data,
     Head,
     Reply,
@@ -506,3 +507,15 @@ async def test_report_S18_a_stop_closes_the_providers_stream(
         assert on.store.text(on.session) == ("half an answer" if half else "")
         assert on.store.ends[run.id].outcome == "cancelled"
     assert hooks.failures == []
+
+
+async def test_an_answer_that_is_nested_too_deep_is_told_as_an_answer_out_of_form(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    provider.script("first", (Head(), Data("[" * 100_000), Close()))
+    async with stage(provider, tmp_path) as on:
+        await on.run()
+
+        error = on.store.answers(on.session)[-1]["info"]["error"]
+    assert "RecursionError" not in str(error)
+    assert "the answer is no stream of JSON events" in error["data"]["message"]
