@@ -228,7 +228,9 @@ class AttachedFolder:
         # The variable is a person's way out when the files are broken: it counts whatever they hold.
         block = {*chosen.block, *blocked_names(self._environ)}
         # By hand and first, as built-in plugins are, to hear of its decisions.
-        self._plugins.load(builtins=False, entry_points=False, explicit={"fallback": self._fallback}, block=block)
+        self._plugins.load(
+            builtins=False, entry_points=False, explicit={"fallback": self._fallback}, block=block
+        )
         self._plugins.load(builtins=False, dirs=chosen.dirs, block=block)
         wanted = self._plugins.subscriptions
         self._wanted = wanted.events | wanted.sampled.keys() | self._permissions.events

@@ -73,6 +73,7 @@ def test_a_plugin_that_raises_at_import_is_named_and_the_others_load(
     sources: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (sources / "broken.py").write_text("import no_such_module_anywhere")
+    caplog.set_level("DEBUG", logger="fallback_plugin")
     host = PluginHost(FakeCalls())
 
     (error,) = host.load(dirs=[sources], explicit={"passed": Idle()})
@@ -80,9 +81,10 @@ def test_a_plugin_that_raises_at_import_is_named_and_the_others_load(
     assert "plugin 'broken'" in str(error)
     assert "cannot be imported: ModuleNotFoundError" in str(error)
     assert names(host) == NAMES
-    (logged,) = caplog.records
-    assert (logged.levelname, logged.message) == ("ERROR", str(error))
-    assert logged.exc_info is not None
+    said, traceback = caplog.records
+    assert (said.levelname, said.message, said.exc_info) == ("ERROR", str(error), None)
+    assert traceback.levelname == "DEBUG"
+    assert traceback.exc_info is not None
 
 
 def test_plugins_can_be_loaded_step_by_step() -> None:
