@@ -77,6 +77,7 @@ def settings(way: str) -> str:
         f'[models."{ref(f"stalled-{mode}")}"]\nstall_timeout = "1s"'
         for mode in NEXT
     )
+    healthy_again = "\n".join(f'[models."{ref(f"again-{number}")}"]\ncooldown = 0' for number in range(RACES))
     return f"""
 [fallback]
 switching = "{way}"
@@ -85,6 +86,7 @@ fallback_models = ["{ref("fallback")}"]
 {silent}
 [models."{ref("once")}"]
 cooldown = 0
+{healthy_again}
 """
 
 
@@ -151,6 +153,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> It
             **{f"{name}-{mode}": [reply] for name, reply in FAILURES.items() for mode in NEXT},
             **{f"race-{number}": [status(429)] for number in range(RACES)},
             **{f"limited-{number}": [status(429)] for number in range(12)},
+            **{f"again-{number}": [status(401), stream("Primary.")] for number in range(RACES)},
             "cut-none": [cut("Half an ")],
             "cut-load": [cut("Half an ")],
             "bad-request": [status(400)],
@@ -301,6 +304,26 @@ def test_P3_a_session_goes_on_after_a_cancel_in_a_switch(editor: Editor) -> None
 
     ended = editor.end(session, editor.client.prompt(session))
     assert (ended.reply.stop_reason, ended.text) == ("end_turn", ANSWER)
+
+
+@pytest.mark.parametrize("number", range(RACES))
+def test_P3_a_prompt_sent_as_soon_as_a_cancelled_one_has_ended_is_answered_once(
+    editor: Editor, number: int
+) -> None:
+    """What became of the turn that was stopped while it was sent again comes when the next is under way."""
+    session, prompt = editor.begin(f"again-{number}", "stuck-other")
+    editor.wait_until_asked(session, "stuck-claude")
+    editor.client.cancel(session)
+    assert prompt.result(20).stop_reason == "cancelled"
+
+    before = editor.client.position
+    ended = editor.end(session, editor.client.prompt(session))
+    assert editor.client.text(session, since=before, until=ended.reply.position) == "Primary."
+    asked = editor.asked(session)
+    assert asked == [f"again-{number}", "stuck-claude", f"again-{number}"]
+    assert editor.provider.is_quiet(
+        session, after=len(editor.provider.requests(session=session)), window_s=QUIET_S
+    )
 
 
 @pytest.mark.parametrize(("model", "mode"), [("limited-6", "asking"), ("limited-7", "asking-other")])

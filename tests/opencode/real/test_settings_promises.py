@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from tests.loopback.event_log import Raw, toast_of
 from tests.loopback.opencode_home import provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
@@ -50,6 +51,11 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     return server
 
 
+def _says_in_force(event: Raw) -> bool:
+    toast = toast_of(event)
+    return toast is not None and toast["message"] == "Settings in force."
+
+
 @pytest.fixture
 def set_to(server: OpenCodeServer) -> Set:
     """Return what writes the table `[fallback]` and waits until the host says that it is in force.
@@ -60,8 +66,7 @@ def set_to(server: OpenCodeServer) -> Set:
     def set_to(text: str) -> None:
         began = server.events.position
         server.home.write_settings(f"[fallback]\n{text}\n")
-        toast = server.events.wait_for_toast(since=began)
-        assert toast["message"] == "Settings in force."
+        server.events.wait_for(_says_in_force, since=began)  # a note of an earlier test's turn may come first
 
     return set_to
 
