@@ -8,10 +8,11 @@ import { EditorPrompts } from "./editor-prompts.js"
 import { wrapFetch } from "./fetch.js"
 import { isObject } from "./json.js"
 import { LIMITS } from "./limits.js"
+import { OurPrompts } from "./our-prompts.js"
 import { Requests } from "./requests.js"
 import { Run } from "./run.js"
-import { Subscription } from "./subscription.js"
 import { OURS, STOP_REQUESTED, STOP_WATCHERS, watchStops } from "./stops.js"
+import { Subscription } from "./subscription.js"
 import { later, TIMES } from "./times.js"
 import { Toasts } from "./toasts.js"
 import { UnfinishedSteps } from "./unfinished-steps.js"
@@ -21,12 +22,6 @@ const PROTOCOL_VERSION = 1
 const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
 const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
-const BACKGROUND_AGENTS = ["title", "summary"] // agents whose requests are no turn's
-
-function keep(sessions, sessionID) {
-  sessions.add(sessionID)
-  if (sessions.size > LIMITS.sessions) sessions.delete(sessions.values().next().value)
-}
 
 export class Bridge {
   #context
@@ -46,10 +41,7 @@ export class Bridge {
   #subscription = new Subscription()
   #early = new EarlyEvents()
   #steps = new UnfinishedSteps()
-  #handedIn = new Set() // sessions with a prompt of Python's whose model has not been asked yet
-  #stops = new Map() // session -> when the user last stopped it
-  #sentAgain = new Set() // sessions with a prompt of Python's
-  #gone = new Set() // those of them that were deleted
+  #prompts = new OurPrompts()
   #onStop = (sessionID) => this.#stopped(sessionID)
   #chains = null
   #nextId = 1
@@ -75,9 +67,7 @@ export class Bridge {
 
   // The user stops a session, of this instance or another.
   #stopped(sessionID) {
-    this.#stops.delete(sessionID)
-    this.#stops.set(sessionID, performance.now())
-    if (this.#stops.size > LIMITS.sessions) this.#stops.delete(this.#stops.keys().next().value)
+    this.#prompts.stopped(sessionID)
     this.event({ type: STOP_REQUESTED, properties: { sessionID } })
   }
 
@@ -142,9 +132,7 @@ export class Bridge {
     if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") {
       this.#requests.forget(sessionID)
-      this.#handedIn.delete(sessionID)
-      this.#stops.delete(sessionID)
-      if (this.#sentAgain.delete(sessionID)) keep(this.#gone, sessionID)
+      this.#prompts.deleted(sessionID)
     }
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
@@ -194,28 +182,16 @@ export class Bridge {
     })
   }
 
-  // Whether the next step of a session may begin, once it may. A prompt of Python's may have crossed the user's
-  // stop, which the host forgets when it comes before a run begins: its run is stopped here, with no model asked,
-  // nor is one asked for a title beside it. If the user has just stopped something, no answer is a stop too. What is
-  // left of a deleted session's run, which the host does not stop, is stopped where we have sent its turn again.
+  // Whether the next step of a session may begin, once it may. Where it is of a prompt of ours that is not wanted any
+  // more, its run is stopped, with no model asked.
   async mayBegin(request) {
-    const { sessionID, agent, message } = request
+    const { sessionID } = request
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
-    if (this.#gone.has(sessionID)) return await this.#abort(sessionID)
-    if (!this.#handedIn.has(sessionID)) return true
-    const background = BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name)
-    if (!background) this.#handedIn.delete(sessionID)
-    const stop = performance.now() - this.#stops.get(sessionID) < TIMES.freshStop
-    const question = () => ({ sessionID, messageID: message?.id })
-    const answer = await this.ask("prompt.begins", question, stop ? TIMES.afterStop : TIMES.nextModel)
-    if (!(answer === undefined ? stop : answer?.stop)) return true
-    return background ? false : await this.#abort(sessionID)
-  }
-
-  async #abort(sessionID) {
-    await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
-    return false
+    const verdict = await this.#prompts.verdict(request, (...question) => this.ask(...question))
+    if (verdict === "abort")
+      await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
+    return verdict === "begin"
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.
@@ -332,15 +308,12 @@ export class Bridge {
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
-      if (call === "session.promptAsync") {
-        this.#handedIn.add(given.sessionID)
-        keep(this.#sentAgain, given.sessionID)
-      }
+      if (call === "session.promptAsync") this.#prompts.handedIn(given.sessionID)
       const answer = CALLS[call](this.#context.client, given)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer
       const status = response?.status ?? (error === undefined ? 200 : 500)
-      if (call === "session.promptAsync" && status >= 400) this.#handedIn.delete(given.sessionID)
+      if (call === "session.promptAsync" && status >= 400) this.#prompts.refused(given.sessionID)
       return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence } }
     } catch (error) {
       return { error: { code: -32000, message: String(error?.message ?? error) } }
