@@ -239,9 +239,7 @@ class Engine:
             effect
             for session in self._sessions.values()
             if session_id in self._line_of(session)
-            for effect in self._signals.abort_requested(
-                session, self._context(session, now), by_parent=session.id != session_id
-            )
+            for effect in self._signals.abort_requested(session, self._context(session, now))
         ]
 
     def _line_of(self, session: Session) -> list[str]:

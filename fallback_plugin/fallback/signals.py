@@ -315,20 +315,13 @@ class Signals:
         failure = Failure(kind="unknown", evidence="name:MessageAbortedError")
         return self._failed(session, turn, attempt, failure, context, tries=inf)
 
-    def abort_requested(self, session: Session, context: Context, *, by_parent: bool) -> list[Effect]:
-        """See the host be asked to stop the session's turn; it tells nothing of a stop in an ending run.
-
-        A parent's stop ends the run that its tool has begun, and knows nothing of one of ours.
-        """
+    def abort_requested(self, session: Session, context: Context) -> list[Effect]:
+        """See the host be asked to stop the session's turn; it tells nothing of a stop in an ending run."""
         turn = session.turn
         session.unseen = None  # whatever was seen of a turn we know nothing of, it is over
         if turn is None or turn.cancelled or context.settings.fallback.on_foreign_abort != "stop":
             return []
-        attempt = turn.attempt
-        ours = by_parent and turn.running and attempt.dispatched and session.switch is None
-        reason = "the host was asked to stop it, and not by us"
-        stopped = self._cancel(session, turn, reason)
-        return [*stopped, *(self._abort(session, attempt, reason, context) if ours else [])]
+        return self._cancel(session, turn, "the host was asked to stop it, and not by us")
 
     def _cancel(
         self, session: Session, turn: Turn, reason: str, *, decision: str = "user stopped"

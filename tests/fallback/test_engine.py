@@ -1093,18 +1093,6 @@ class TestUsersStop:
         assert stage.state.turn is not None
         assert stage.state.turn.cancelled
 
-    @pytest.mark.parametrize(("stopped", "aborts"), [("ses_0", 1), ("ses_1", 0)])
-    def test_of_a_parent_ends_the_run_that_we_gave_its_subagent(self, stopped: str, aborts: int) -> None:
-        """The parent's tool began another one, so the host ends only that."""
-        stage = on_retry(Stage())
-        stage.aborted()
-        stage.accepted()
-        stage.began("msg_3", A)
-        stage.tell(SessionCreated(type="session.created", session_id="ses_1", parent_id="ses_0"))
-        before = len(stage.all(effects.Abort))
-        stage.tell(SessionAbortRequested(type="session.abort.requested", session_id=stopped))
-        assert len(stage.all(effects.Abort)) == before + aborts
-
     def test_of_a_subagent_leaves_its_parent_alone(self) -> None:
         stage = Stage()
         stage.tell(SessionCreated(type="session.created", session_id="ses_2", parent_id="ses_1"))
