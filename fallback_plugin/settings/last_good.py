@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict, Unpack
 
 from fallback_plugin.errors import SettingsError
 from fallback_plugin.settings.discovery import home
@@ -78,47 +78,34 @@ class LastGoodFiles:
         return self.folder / f"{name}.toml"
 
 
-def load_and_keep(
-    *,
-    directory: Path,
-    worktree: Path | None = None,
-    environ: Mapping[str, str],
-    host_config: Mapping[str, Any] | None = None,
-    file: Path | None = None,
-) -> LoadedSettings:
+class Sources(TypedDict):
+    """Where settings come from: arguments of `load_settings`."""
+
+    directory: Path
+    environ: Mapping[str, str]
+    worktree: NotRequired[Path | None]
+    host_config: NotRequired[Mapping[str, Any] | None]
+    file: NotRequired[Path | None]
+
+
+def load_and_keep(**sources: Unpack[Sources]) -> LoadedSettings:
     """Read settings as `load_settings` does, and keep a copy of each file for a process that finds it broken.
 
     Raises:
         SettingsError: as `load_settings` does; no copy is kept then.
     """
-    loaded = load_settings(
-        directory=directory, worktree=worktree, environ=environ, host_config=host_config, file=file
-    )
-    LastGoodFiles.below_state(environ).keep(loaded.files)
+    loaded = load_settings(**sources)
+    LastGoodFiles.below_state(sources["environ"]).keep(loaded.files)
     return loaded
 
 
-def load_last_good(
-    *,
-    directory: Path,
-    worktree: Path | None = None,
-    environ: Mapping[str, str],
-    host_config: Mapping[str, Any] | None = None,
-    file: Path | None = None,
-) -> LoadedSettings:
+def load_last_good(**sources: Unpack[Sources]) -> LoadedSettings:
     """Read settings, each broken file as it was when it last made sense, or left out if that is not known.
 
     Raises:
         SettingsError: for what is wrong elsewhere, as in the environment.
     """
-    return load_settings(
-        directory=directory,
-        worktree=worktree,
-        environ=environ,
-        host_config=host_config,
-        file=file,
-        last_good=LastGoodFiles.below_state(environ).text,
-    )
+    return load_settings(**sources, last_good=LastGoodFiles.below_state(sources["environ"]).text)
 
 
 def knows_all(loaded: LoadedSettings, error: SettingsError) -> bool:
@@ -127,19 +114,17 @@ def knows_all(loaded: LoadedSettings, error: SettingsError) -> bool:
     return bool(wrong) and wrong <= set(loaded.files)
 
 
-def load_or_last_good(
-    *, directory: Path, environ: Mapping[str, str], file: Path | None = None
-) -> tuple[LoadedSettings, SettingsError | None]:
+def load_or_last_good(**sources: Unpack[Sources]) -> tuple[LoadedSettings, SettingsError | None]:
     """Read settings and keep them; with a broken file the last good ones, and what is wrong.
 
     Raises:
         SettingsError: if nothing is known of what a broken file held before.
     """
     try:
-        return load_and_keep(directory=directory, environ=environ, file=file), None
+        return load_and_keep(**sources), None
     except SettingsError as error:
         try:
-            loaded = load_last_good(directory=directory, environ=environ, file=file)
+            loaded = load_last_good(**sources)
         except SettingsError:
             raise error from None
         if not knows_all(loaded, error):

@@ -34,6 +34,13 @@ def settings_changed(settings):
 """
 
 
+async def becomes(http: httpx2.AsyncClient, model: str) -> None:
+    """Wait until the host lists this model and no other."""
+    with anyio.fail_after(8):
+        while await listed(http) != {model}:
+            pass
+
+
 async def test_a_changed_provider_counts_for_the_next_run_and_breaks_no_answer(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:
@@ -131,9 +138,7 @@ async def test_serve_hands_its_settings_to_plugins_once_at_the_start(
     ):
         assert await listed(http) == {"fake/first"}
         file.write_text(table.format("second"))
-        with anyio.fail_after(8):
-            while await listed(http) != {"fake/second"}:
-                pass
+        await becomes(http, "fake/second")
     assert (tmp_path / "plugins" / "told").read_text().split() == ["first", "second"]
 
 
@@ -160,9 +165,7 @@ async def test_serve_takes_a_changed_file(
     ):
         assert await listed(http) == {"fake/first"}
         file.write_text(table.format("second"))
-        with anyio.fail_after(8):
-            while await listed(http) != {"fake/second"}:
-                pass
+        await becomes(http, "fake/second")
 
 
 async def test_serve_starts_by_what_a_broken_file_held_before_and_says_so(

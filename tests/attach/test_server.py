@@ -179,6 +179,15 @@ async def caught_up(fake: FakeOpenCode, times: int = 1) -> None:
     await fake.wait_for(lambda: fake.requests.count("/session/status") >= times)
 
 
+async def lost_in_a_silence(fake: FakeOpenCode, waits: Waits, silences: Silences) -> None:
+    """Lose a server while a model is given its time to begin, and look for it in vain a few times."""
+    await caught_up(fake)
+    await fake.send(*failing_turn("ses_1")[:3])
+    await until(lambda: silences.waited_for == [50])
+    await fake.close()
+    await until(lambda: len(waits.asked_for) >= 3)
+
+
 async def test_a_failing_turn_is_switched(settings: Path, waits: Waits) -> None:
     async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
         await fake.send(*failing_turn("ses_1"))
@@ -305,11 +314,7 @@ async def test_no_silence_is_judged_while_a_server_is_lost(
     settings: Path, waits: Waits, silences: Silences
 ) -> None:
     async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
-        await caught_up(fake)
-        await fake.send(*failing_turn("ses_1")[:3])
-        await until(lambda: silences.waited_for == [50])
-        await fake.close()
-        await until(lambda: len(waits.asked_for) >= 3)
+        await lost_in_a_silence(fake, waits, silences)
         silences.end()
         await until(lambda: len(waits.asked_for) >= 6)
 
@@ -351,11 +356,7 @@ async def test_a_model_that_answered_unheard_is_not_blamed(
     settings: Path, waits: Waits, silences: Silences
 ) -> None:
     async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
-        await caught_up(fake)
-        await fake.send(*failing_turn("ses_1")[:3])
-        await until(lambda: silences.waited_for == [50])
-        await fake.close()
-        await until(lambda: len(waits.asked_for) >= 3)
+        await lost_in_a_silence(fake, waits, silences)
         await fake.open()
         await until(lambda: server.counts.reconnects == 1)
         await until(lambda: not silences.waited_for)
@@ -370,11 +371,7 @@ async def test_an_answer_that_went_on_unheard_is_given_its_time_anew(
     settings: Path, waits: Waits, silences: Silences
 ) -> None:
     async with FakeOpenCode() as fake, attached(settings, waits, fake):
-        await caught_up(fake)
-        await fake.send(*failing_turn("ses_1")[:3])
-        await until(lambda: silences.waited_for == [50])
-        await fake.close()
-        await until(lambda: len(waits.asked_for) >= 3)
+        await lost_in_a_silence(fake, waits, silences)
         asked, step = history("main/m")
         part = {"id": "prt_1", "messageID": "msg_12", "sessionID": "ses_1", "type": "text", "text": "Hello"}
         fake.statuses = {"ses_1": {"type": "busy"}}

@@ -129,6 +129,23 @@ def begin_turn(plugin: FallbackPlugin, host: Host, session: str = "ses_1") -> No
     plugin.message_updated(message(2, "assistant", session, parentID="msg_1", **model), host)
 
 
+def answer_by_the_next_model(plugin: FallbackPlugin, host: Host) -> None:
+    """Let the request of a turn be refused with 429, and the next model begin its answer in its place."""
+    attempt = ModelAttempt(
+        session_id="ses_1",
+        message_id="msg_1",
+        agent="build",
+        host_model=PRIMARY,
+        model=PRIMARY,
+        tried=(PRIMARY,),
+        error=HostError(name="", status_code=429),
+        reachable=frozenset({A}),
+    )
+    assert plugin.model_attempt_failed(attempt, host) == A
+    part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
+    plugin.message_part_updated(event("message.part.updated", part=part), host)
+
+
 def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
     hooks = {
         name for name in dir(FallbackPlugin) if hasattr(getattr(FallbackPlugin, name), "fallback_plugin_impl")
@@ -261,20 +278,8 @@ async def test_P19_a_run_does_not_end_before_its_notes_are_shown() -> None:
         host.kind = "run"
         plugin = a_plugin(host)
         begin_turn(plugin, host)
-        attempt = ModelAttempt(
-            session_id="ses_1",
-            message_id="msg_1",
-            agent="build",
-            host_model=PRIMARY,
-            model=PRIMARY,
-            tried=(PRIMARY,),
-            error=HostError(name="", status_code=429),
-            reachable=frozenset({A}),
-        )
         plugin.host_started(host)
-        assert plugin.model_attempt_failed(attempt, host) == A
-        part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
-        plugin.message_part_updated(event("message.part.updated", part=part), host)
+        answer_by_the_next_model(plugin, host)
         assert host.toasts == []
         assert await plugin.run_ending("ses_1", host) is None
         assert [toast.title for toast in host.toasts] == ["Model fallback"]
@@ -286,19 +291,7 @@ async def test_the_note_of_a_switch_names_until_when_the_model_left_rests() -> N
         plugin = a_plugin(host)
         plugin.host_started(host)
         begin_turn(plugin, host)
-        attempt = ModelAttempt(
-            session_id="ses_1",
-            message_id="msg_1",
-            agent="build",
-            host_model=PRIMARY,
-            model=PRIMARY,
-            tried=(PRIMARY,),
-            error=HostError(name="", status_code=429),
-            reachable=frozenset({A}),
-        )
-        assert plugin.model_attempt_failed(attempt, host) == A
-        part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
-        plugin.message_part_updated(event("message.part.updated", part=part), host)
+        answer_by_the_next_model(plugin, host)
         await host.toasted(1)
         until = datetime.fromtimestamp(1_060.0).astimezone().strftime("%H:%M")
         assert host.toasts[0].message == f"Now on {A}. {PRIMARY}: rate limited (429), rests until {until}."

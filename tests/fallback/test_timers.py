@@ -32,14 +32,19 @@ def play(scene: Callable[[FallbackPlugin, Host], Awaitable[None]]) -> None:
     run_in_virtual_time(on_stage)
 
 
+async def lose(plugin: FallbackPlugin, host: Host, *, begun: bool) -> None:
+    """Lose the host in the middle of a silence, before or after the answer has begun, and let time pass."""
+    if begun:
+        speak(plugin, host)
+    await anyio.sleep(30)
+    plugin.host_lost()
+    await anyio.sleep(GAP_S)
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_no_silence_is_judged_while_the_host_is_not_heard(*, begun: bool) -> None:
     async def scene(plugin: FallbackPlugin, host: Host) -> None:
-        if begun:
-            speak(plugin, host)
-        await anyio.sleep(30)
-        plugin.host_lost()
-        await anyio.sleep(GAP_S)
+        await lose(plugin, host, begun=begun)
         assert (host.aborts, host.toasts) == ([], [])
 
     play(scene)
@@ -48,11 +53,7 @@ def test_no_silence_is_judged_while_the_host_is_not_heard(*, begun: bool) -> Non
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_silence_is_measured_from_the_moment_the_host_is_heard_again(*, begun: bool) -> None:
     async def scene(plugin: FallbackPlugin, host: Host) -> None:
-        if begun:
-            speak(plugin, host)
-        await anyio.sleep(30)
-        plugin.host_lost()
-        await anyio.sleep(GAP_S)
+        await lose(plugin, host, begun=begun)
         plugin.host_heard_again()
         await anyio.sleep(59)
         assert host.aborts == []
