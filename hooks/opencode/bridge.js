@@ -313,7 +313,7 @@ export class Bridge {
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer
       const status = response?.status ?? (error === undefined ? 200 : 500)
-      if (call === "session.promptAsync" && status >= 400) this.#prompts.refused(given.sessionID)
+      if (call === "session.promptAsync" && status >= 400) this.#prompts.rejected(given.sessionID)
       return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence } }
     } catch (error) {
       return { error: { code: -32000, message: String(error?.message ?? error) } }

@@ -17,7 +17,7 @@ export class OurPrompts {
     keep(this.#sent, sessionID)
   }
 
-  refused(sessionID) {
+  rejected(sessionID) {
     this.#waiting.delete(sessionID)
   }
 

@@ -306,7 +306,9 @@ def test_P3_a_session_goes_on_after_a_cancel_in_a_switch(editor: Editor) -> None
     assert (ended.reply.stop_reason, ended.text) == ("end_turn", ANSWER)
 
 
-@pytest.mark.parametrize("number", range(RACES))
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(number, marks=pytest.mark.thorough) for number in range(1, RACES))]
+)
 def test_P3_a_prompt_sent_as_soon_as_a_cancelled_one_has_ended_is_answered_once(
     editor: Editor, number: int
 ) -> None:

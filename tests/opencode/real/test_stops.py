@@ -36,7 +36,7 @@ SIGNS: Final[Mapping[Sign, Sequence[str]]] = {
     "idle": ["401", "404", "broken", "empty", "done"],
 }
 KINDS: Final[Sequence[tuple[Sign, str]]] = [(sign, kind) for sign, kinds in SIGNS.items() for kind in kinds]
-STOPS: Final = {"quiet": 32, "side by side": 96, "busy": 96, "fresh": 12, "few": len(KINDS) * 2}
+STOPS: Final = {"quiet": 32, "side by side": 96, "busy": 96, "fresh": 12, "few": len(KINDS)}
 SIDE_BY_SIDE: Final = {"quiet": 1, "side by side": 8, "busy": 8, "fresh": 3, "few": 6}
 LONGEST_DELAY_S: Final = 0.3
 AGENTS: Final = ("build", "brief")
