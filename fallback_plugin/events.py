@@ -148,6 +148,13 @@ class SessionAbortRequested(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequested(SessionEvent):
+    """The host is about to ask a model on a message of the user's, for one step of its turn."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionError(SessionEvent):
     """A run failed. Hosts name neither the model nor the message here."""
 

@@ -23,6 +23,7 @@ from fallback_plugin.events import (
     MessagePartUpdated,
     MessageRemoved,
     MessageUpdated,
+    ModelRequested,
     SessionAbortRequested,
     SessionCompacted,
     SessionCreated,
@@ -272,6 +273,15 @@ def session_abort_requested(event: SessionAbortRequested, host: HostClient) -> N
 
     Called whether a run is under way or not; not for aborts by this process. Only OpenCode's bridge can tell:
     elsewhere, and for stops from within the host, ``session_error`` and ``session_idle`` are what shows.
+    """
+
+
+@hookspec
+def model_requested(event: ModelRequested, host: HostClient) -> None:
+    """See the host ask a model for one step of a turn; not for a title. Since 0.2.
+
+    Only OpenCode's bridge can tell. The host's own retries are told too; another model that answers in the
+    place of the one asked is not.
     """
 
 

@@ -27,6 +27,9 @@ SETTLE_S: Final = 1.0
 SHORTEST_WAIT_S: Final = 1.0
 """A provider that asks for less is left alone for this long."""
 
+LONGEST_UNASKED_S: Final = 180.0
+"""How long a host may take in all before it asks a model, until its silence is taken for the model's."""
+
 SHARED_KINDS: Final = frozenset[FailureKind](
     {
         "rate_limit",
@@ -58,6 +61,7 @@ class Context:
     agent: str | None = None
     catalog: ModelCatalog = EVERYTHING
     heard_since: float = 0.0
+    tells_requests: bool = False
 
     def inline(self, session: Session) -> bool:
         """Tell whether a failed request of a session is to be answered by the next model by itself."""
@@ -145,9 +149,12 @@ class Context:
 
     def first_token_timer(self, session: Session, attempt: Attempt) -> list[Effect]:
         """Return the timer that gives a model its time to begin; none if it is switched off."""
-        own = self._own(attempt.model).first_token_timeout
-        timeout_s = self.settings.fallback.first_token_timeout if own is None else own
-        return _timer(session, "first_token", attempt, timeout_s)
+        return _timer(session, "first_token", attempt, self.first_token_timeout_s(attempt.model))
+
+    def first_token_timeout_s(self, model: ModelRef) -> float:
+        """Return how long a model may take to its first sign of life, 0 for ever."""
+        own = self._own(model).first_token_timeout
+        return self.settings.fallback.first_token_timeout if own is None else own
 
     def stall_timer(self, session: Session, attempt: Attempt, quiet_s: float = 0.0) -> list[Effect]:
         """Return the timer of an answer that has not grown for ``quiet_s``; none if it is switched off."""

@@ -60,7 +60,8 @@ class Engine:
 
     ``settings`` may be replaced at any time, and so may ``health.view``, which all sessions share, and
     ``catalog``, what the host says of its models. ``heard_since`` is when a host that was lost was last heard
-    again.
+    again. ``tells_requests`` says that the host tells when it asks a model (`ModelRequested`): none counts as
+    silent before.
     """
 
     def __init__(self, settings: Settings, *, host_kind: HostKind = "serve") -> None:
@@ -69,6 +70,7 @@ class Engine:
         self.health = SharedHealth()
         self.catalog: ModelCatalog = EVERYTHING
         self.heard_since = 0.0
+        self.tells_requests = False
         self.switching = Switching()
         self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
@@ -264,6 +266,8 @@ class Engine:
                 return self._signals.message_removed(session, event.message_id)
             case events.MessagePartUpdated():
                 return self._part(session, event, context)
+            case events.ModelRequested():
+                return self._signals.model_requested(session, event.message_id, context)
             case events.MessagePartDelta():
                 return self._signals.grew(session, event.message_id, context)
             case events.SessionStatus() | events.SessionError() | events.SessionIdle():
@@ -309,6 +313,7 @@ class Engine:
     def _content(self, session: Session, attempt: Attempt, context: Context) -> list[Effect]:
         """Take in the first sign of life of a step, and of a fallback."""
         attempt.silent = False
+        session.asked_for = None
         first, attempt.answered = not attempt.answered, True
         effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
         if first and self.health.knows(attempt.model):
@@ -361,7 +366,16 @@ class Engine:
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)
         chain = chain_for(self.settings, of)
-        return Context(self.settings, chain, now, self.host_kind, of, self.catalog, self.heard_since)
+        return Context(
+            self.settings,
+            chain,
+            now,
+            self.host_kind,
+            of,
+            self.catalog,
+            self.heard_since,
+            self.tells_requests,
+        )
 
     def _forget(self, session_id: str) -> list[Effect]:
         self.switching.in_flight.release(session_id)

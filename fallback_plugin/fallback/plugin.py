@@ -21,6 +21,7 @@ from fallback_plugin.events import (
     MessagePartUpdated,
     MessageRemoved,
     MessageUpdated,
+    ModelRequested,
     SessionAbortRequested,
     SessionCreated,
     SessionDeleted,
@@ -79,7 +80,7 @@ from fallback_plugin.hookspecs import (
     ToolResult,
     hookimpl,
 )
-from fallback_plugin.host_client import HostClient
+from fallback_plugin.host_client import HostClient, HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import HealthSettings, Settings
 
@@ -90,6 +91,9 @@ NOTES_S: Final = 1.0
 
 LEASE_S: Final = 120.0
 """How long a failure stays claimed: longer than the host goes on reporting it by itself, which is 70 s."""
+
+TELL_REQUESTS: Final = frozenset[HostKind]({"serve", "tui", "run", "acp"})
+"""The hosts with a bridge, which tells when a model is asked."""
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +155,7 @@ class FallbackPlugin:
     def host_started(self, host: HostClient) -> None:
         """Learn how the host runs (a live screen wants another replay than a server) and what it offers."""
         self.engine.host_kind = host.kind
+        self.engine.tells_requests = host.kind in TELL_REQUESTS
         self._look_up_models(host)
         host.start_soon(self._warm_up)
 
@@ -201,6 +206,11 @@ class FallbackPlugin:
     @hookimpl
     def session_abort_requested(self, event: SessionAbortRequested, host: HostClient) -> None:
         """Take a stop of which the host may say nothing itself."""
+        self._handle(event, host)
+
+    @hookimpl
+    def model_requested(self, event: ModelRequested, host: HostClient) -> None:
+        """See models be asked, from when on their silence counts."""
         self._handle(event, host)
 
     @hookimpl

@@ -68,6 +68,7 @@ class Attempt:
         answered: some step has produced content.
         asked_at: when the model was asked for the present step.
         named: the model that the host takes for the author; another than ``model`` after an inline switch.
+        unasked_s: how long the host has been waited for, which has yet to ask the model.
         judged: what its last failed request failed of, in a host that asks about each one.
     """
 
@@ -87,6 +88,7 @@ class Attempt:
     failed: bool = False
     asked_at: float = 0.0
     named: ModelRef | None = None
+    unasked_s: float = 0.0
     judged: Failure | None = None
 
     @property
@@ -261,7 +263,8 @@ class Session:
     ``handed_in`` is a switch whose prompt was accepted and has not begun; ``unwanted`` are accepted prompts,
     by message, that are to be stopped as soon as they begin. ``owed`` is a failed turn that waits for the end
     of its run. ``set_aside`` is the state to go on with after prompts for a model that the host does not
-    list. ``hides`` says that a message was taken back for nothing and has yet to be shown again.
+    list. ``asked_for`` is the message on which a model was asked that has said nothing yet. ``hides`` says
+    that a message was taken back for nothing and has yet to be shown again.
     """
 
     id: str
@@ -278,6 +281,7 @@ class Session:
     redirect: Redirect | None = None
     set_aside: SetAside | None = None
     owed: Owed | None = None
+    asked_for: str | None = None
     hides: bool = False
     ledger: AbortLedger = field(default_factory=AbortLedger)
     known: dict[str, bool] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Final
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify, host_backoff_s
-from fallback_plugin.fallback.context import Context, stop_timers
+from fallback_plugin.fallback.context import LONGEST_UNASKED_S, Context, stop_timers
 from fallback_plugin.fallback.effects import (
     Abort,
     Effect,
@@ -157,11 +157,32 @@ class Signals:
             return self._switching.come_back(session, turn, context)
         attempt = turn.attempt
         if fired.name == "first_token":
-            return self._silence(session, turn, attempt, context) if attempt.silent else []
+            if not attempt.silent:
+                return []
+            if context.tells_requests and session.asked_for != turn.message_id:
+                return self._unasked(session, turn, attempt, context)
+            return self._silence(session, turn, attempt, context)
         quiet_s = 0.0 if attempt.tools_running else context.now - max(attempt.grew_at, context.heard_since)
         if quiet_s < context.stall_timeout_s(attempt.model):
             return context.stall_timer(session, attempt, quiet_s)
         return self._silent(session, turn, attempt, "stalled in mid-stream", context)
+
+    def model_requested(self, session: Session, message_id: str, context: Context) -> list[Effect]:
+        """See the host ask a model, which has its time from now on."""
+        session.asked_for = message_id
+        turn = session.turn
+        if turn is None or turn.message_id != message_id or turn.cancelled or session.switch is not None:
+            return []
+        attempt = turn.attempt
+        attempt.unasked_s = 0.0
+        return context.first_token_timer(session, attempt) if attempt.silent and not attempt.failed else []
+
+    def _unasked(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
+        """Wait on for a host that has not asked the model: the silence is not the model's."""
+        attempt.unasked_s += context.first_token_timeout_s(attempt.model)
+        if attempt.unasked_s < LONGEST_UNASKED_S:
+            return context.first_token_timer(session, attempt)
+        return self._silence(session, turn, attempt, context)
 
     def _silence(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
         if attempt.step is None and not attempt.dispatched:

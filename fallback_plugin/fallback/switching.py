@@ -317,6 +317,7 @@ class Switching:
     def _dispatch(self, session: Session, switch: Switch, body: PromptBody, context: Context) -> list[Effect]:
         attempt = switch.attempt = session.new_attempt(switch.plan.model, dispatched=True)
         attempt.sent_anew = body.message_id is None
+        session.asked_for = None
         switch.turn.attempts.append(attempt)
         if switch.back:
             switch.turn.came_back |= {attempt.model}

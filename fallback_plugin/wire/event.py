@@ -89,6 +89,10 @@ def _abort_requested(_: Json, common: _Fields) -> Event:
     return events.SessionAbortRequested(**common)
 
 
+def _model_requested(properties: Json, common: _Fields) -> Event:
+    return events.ModelRequested(message_id=required_text(properties, "messageID"), **common)
+
+
 def _error(properties: Json, common: _Fields) -> Event:
     return events.SessionError(error=read_error(properties.get("error")), **common)
 
@@ -124,6 +128,7 @@ _READERS: Final[dict[str, Callable[[Json, _Fields], Event]]] = {
     "session.status": _status,
     "session.idle": _idle,
     "session.abort.requested": _abort_requested,
+    "model.requested": _model_requested,
     "session.error": _error,
     "session.compacted": _compacted,
     "message.updated": _message_updated,

@@ -8,7 +8,7 @@ import { EditorPrompts } from "./editor-prompts.js"
 import { wrapFetch } from "./fetch.js"
 import { isObject } from "./json.js"
 import { LIMITS } from "./limits.js"
-import { OurPrompts } from "./our-prompts.js"
+import { isBackground, OurPrompts } from "./our-prompts.js"
 import { Requests } from "./requests.js"
 import { Run } from "./run.js"
 import { OURS, STOP_REQUESTED, STOP_WATCHERS, watchStops } from "./stops.js"
@@ -21,6 +21,7 @@ const BRIDGE_VERSION = "0.1.0"
 const PROTOCOL_VERSION = 1
 const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
+const MODEL_REQUESTED = "model.requested" // an event of ours, beside the host's own
 const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
 
 export class Bridge {
@@ -191,7 +192,11 @@ export class Bridge {
     const verdict = await this.#prompts.verdict(request, (...question) => this.ask(...question))
     if (verdict === "abort")
       await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
-    return verdict === "begin"
+    if (verdict !== "begin") return false
+    // The host's events do not show when a model is asked.
+    if (!isBackground(request.agent))
+      this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: request.message?.id } })
+    return true
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.

@@ -6,6 +6,8 @@ import { TIMES } from "./times.js"
 
 const BACKGROUND_AGENTS = ["title", "summary"] // agents whose requests are no turn's
 
+export const isBackground = (agent) => BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name)
+
 export class OurPrompts {
   #waiting = new Set() // sessions with a prompt of ours whose model has not been asked yet
   #sent = new Set() // sessions that had one
@@ -40,7 +42,7 @@ export class OurPrompts {
     if (this.#gone.has(sessionID)) return "abort"
     if (!this.#waiting.has(sessionID)) return "begin"
     // A title is made up beside the turn, and is not the turn's first request.
-    const background = BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name)
+    const background = isBackground(agent)
     if (!background) this.#waiting.delete(sessionID)
     const justStopped = performance.now() - this.#stops.get(sessionID) < TIMES.freshStop
     const question = () => ({ sessionID, messageID: message?.id })

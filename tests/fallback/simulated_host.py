@@ -89,6 +89,7 @@ class SimulatedHost:
     messages: int = 0
     ids_rise: bool = True
     busy_first: bool = False
+    tells_requests: bool = False
     late_idles: int = 0
     hidden: bool = False
     clock: float = 1_000_000.0
@@ -269,7 +270,12 @@ class SimulatedHost:
         }
         self.emit("message.part.updated", part=part)
 
+    def _requested(self, run: Run) -> None:
+        if self.tells_requests:
+            self.emit("model.requested", messageID=run.turn)
+
     def _begin(self, run: Run, behaviour: Behaviour) -> None:  # noqa: C901 -- a table of what providers do
+        self._requested(run)
         match run.behaviour:
             case "answer":
                 run.state = "streaming"
@@ -307,6 +313,7 @@ class SimulatedHost:
         self._part(run, "tool", state={"status": "completed"})
         self.tools_done.add(run.turn)
         self._next_step(run, "tool-calls")
+        self._requested(run)
 
     def _next_step(self, run: Run, finish: str) -> None:
         self._step(run, finish=finish, time={"completed": self.clock * 1000})

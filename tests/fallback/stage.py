@@ -151,6 +151,9 @@ class Stage:
     def idle(self) -> list[Effect]:
         return [*self.host("session.status", status={"type": "idle"}), *self.host("session.idle")]
 
+    def requested(self, message_id: str = "msg_1") -> list[Effect]:
+        return self.host("model.requested", messageID=message_id)
+
     def abort_requested(self) -> list[Effect]:
         return self.host("session.abort.requested")
 

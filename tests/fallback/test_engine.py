@@ -1371,6 +1371,58 @@ class TestFirstToken:
         stage.aborted()
         assert stage.asked == [A]
 
+    @pytest.fixture
+    def told(self) -> Stage:
+        """Return a stage whose host tells when it asks a model."""
+        stage = stage_with(first_token_timeout="30s")
+        stage.engine.tells_requests = True
+        stage.user()
+        stage.answer("msg_2")
+        return stage
+
+    def test_a_model_that_was_not_asked_is_not_silent(self, told: Stage) -> None:
+        for _ in range(5):
+            self.fire(told)
+        assert told.all(effects.Abort) == []
+        assert told.requested() == [effects.StartTimer(told.session, "first_token", 1, 30)]
+        self.fire(told)
+        assert len(told.all(effects.Abort)) == 1
+
+    def test_it_is_asked_in_time_or_the_turn_is_sent_again(self, told: Stage) -> None:
+        for _ in range(6):  # 180 s
+            self.fire(told)
+        assert len(told.all(effects.Abort)) == 1
+
+    def test_a_request_may_be_told_before_its_step(self, told: Stage) -> None:
+        told.requested()
+        told.content("msg_2", "tool")
+        told.requested()
+        told.answer("msg_3")
+        self.fire(told)
+        assert len(told.all(effects.Abort)) == 1
+
+    def test_each_step_has_its_own_request(self, told: Stage) -> None:
+        told.requested()
+        told.content("msg_2", "tool")
+        told.answer("msg_3")
+        self.fire(told)
+        assert told.all(effects.Abort) == []
+
+    def test_the_request_of_a_fallback_is_waited_for_as_well(self, told: Stage) -> None:
+        told.requested()
+        told.retry()
+        told.aborted()
+        told.accepted()
+        self.fire(told)
+        assert len(told.all(effects.Abort)) == 1
+        told.requested()
+        self.fire(told)
+        assert len(told.all(effects.Abort)) == 2
+
+    def test_a_request_after_a_stop_starts_no_timer(self, told: Stage) -> None:
+        told.abort_requested()
+        assert told.requested() == []
+
     def test_zero_switches_it_off(self) -> None:
         stage = stage_with(first_token_timeout=0)
         stage.user()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fallback_plugin.events import Event, MessageUpdated, UserMessage
+from fallback_plugin.fallback.context import LONGEST_UNASKED_S
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -36,7 +37,8 @@ from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
-from tests.fallback.simulated_host import SESSION, Behaviour, SimulatedHost
+from fallback_plugin.settings import Settings
+from tests.fallback.simulated_host import SESSION, Behaviour, Run, SimulatedHost
 from tests.fallback.stage import PRIMARY
 from tests.fallback.stage import settings as chain_settings
 
@@ -64,6 +66,7 @@ class FallbackMachine(RuleBasedStateMachine):
     copies = 1
     host_kind: HostKind = "serve"
     max_attempts = MAX_ATTEMPTS
+    tells_requests = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,9 +77,9 @@ class FallbackMachine(RuleBasedStateMachine):
             stall_timeout="120s",
             cooldown="30s",
         )
-        self.plugins = [Copy(number, Engine(made, host_kind=self.host_kind)) for number in range(self.copies)]
+        self.plugins = [Copy(number, self.new_engine(made)) for number in range(self.copies)]
         self.health = MemoryHealth()
-        self.host = SimulatedHost(self.copies)
+        self.host = SimulatedHost(self.copies, tells_requests=self.tells_requests)
         self.stopped = False
         self.dispatched: list[Prompt] = []
         self.said: list[tuple[str, str]] = []
@@ -86,6 +89,11 @@ class FallbackMachine(RuleBasedStateMachine):
         self.in_this_turn = 0
         self.stopped_between = self.copy_died = False
         self.restarted: set[int] = set()
+
+    def new_engine(self, made: Settings) -> Engine:
+        engine = Engine(made, host_kind=self.host_kind)
+        engine.tells_requests = self.tells_requests
+        return engine
 
     @initialize(ids_rise=st.booleans(), busy_first=st.booleans())
     def host_speaks(self, *, ids_rise: bool, busy_first: bool) -> None:
@@ -311,14 +319,26 @@ class FallbackMachine(RuleBasedStateMachine):
         copy = data.draw(st.sampled_from(self.timing))
         timer = copy.timers.pop(data.draw(st.sampled_from(sorted(copy.timers))))
         self.host.clock += timer.after_s
-        if self.host.run is not None and timer.name not in {"settle", "reopen"}:
-            self.host.run.failed = True
         self.fire(copy, timer)
 
     def fire(self, copy: Copy, timer: StartTimer) -> None:
         self.look()
         fired = TimerFired(timer.session_id, timer.name, timer.attempt)
-        self.take(copy, copy.engine.handle(fired, self.now))
+        effects = copy.engine.handle(fired, self.now)
+        run = self.host.run
+        judged = not all(isinstance(effect, StartTimer) for effect in effects)
+        if run is not None and judged and timer.name not in {"settle", "reopen"}:
+            self.check_silence(copy, run, timer)
+            run.failed = True
+        self.take(copy, effects)
+
+    def check_silence(self, copy: Copy, run: Run, timer: StartTimer) -> None:
+        """Nobody takes a host that has not asked its model for a silent model, for as long as is bearable."""
+        session = copy.engine.session(SESSION)
+        assert session is not None
+        assert session.turn is not None
+        if self.tells_requests and timer.name == "first_token" and run.state == "starting":
+            assert session.turn.attempt.unasked_s >= LONGEST_UNASKED_S
 
     @rule(seconds=st.floats(0.1, 40))
     def time_passes(self, seconds: float) -> None:
@@ -333,7 +353,7 @@ class FallbackMachine(RuleBasedStateMachine):
         self.restarted.add(copy.number)
         self.copy_died = True
         self.host.deliveries[copy.number].clear()
-        made = Engine(copy.engine.settings, host_kind=self.host_kind)
+        made = self.new_engine(copy.engine.settings)
         self.plugins[-1] = Copy(copy.number, made, known_turn=copy.known_turn)
         self.look()
 
@@ -391,6 +411,12 @@ class TerminalMachine(FallbackMachine):
     host_kind: HostKind = "tui"
 
 
+class BridgeMachine(FallbackMachine):
+    """A host that tells when it asks a model, as OpenCode does with the plugin in it."""
+
+    tells_requests = True
+
+
 class TwoCopiesMachine(FallbackMachine):
     """The plugin loaded twice: both copies see everything, a lease decides who acts."""
 
@@ -404,5 +430,7 @@ TestInvariants.settings = settings(
 )
 TestTerminal = TerminalMachine.TestCase
 TestTerminal.settings = TestInvariants.settings
+TestBridge = BridgeMachine.TestCase
+TestBridge.settings = TestInvariants.settings
 TestTwoCopies = TwoCopiesMachine.TestCase
 TestTwoCopies.settings = TestInvariants.settings

@@ -160,6 +160,7 @@ def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
         "message_removed",
         "message_updated",
         "model_attempt_failed",
+        "model_requested",
         "run_ending",
         "session_abort_requested",
         "session_created",

@@ -155,6 +155,12 @@ async def test_session_abort_requested_brings_its_event() -> None:
     assert await told("session_abort_requested", event) == {"event": event}
 
 
+async def test_model_requested_brings_its_event() -> None:
+    event = events.ModelRequested(type="model.requested", session_id="s", message_id="msg_1")
+
+    assert await told("model_requested", event) == {"event": event}
+
+
 async def test_session_error_brings_its_event() -> None:
     event = events.SessionError(type="session.error", session_id="s", error=HostError(name="APIError"))
 
