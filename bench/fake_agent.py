@@ -38,7 +38,7 @@ class FakeAgent:
     turns: dict[str, tuple[str, str]] = field(default_factory=dict)
     publish: Callable[[dict[str, Any], int], None] = field(init=False)
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
         """Stop a retry wait, as the real host does it."""
         sent_after = self.sequence
         if self.stopped is not None:
@@ -49,7 +49,7 @@ class FakeAgent:
         self.idle(session_id)
         return Receipt(sent_after, self.sequence)
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+    async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
         """Answer the turn with the new model."""
         assert prompt.message_id is not None
         self.ask(session_id, prompt.message_id, prompt.model)

@@ -54,8 +54,13 @@ class HostCalls(Protocol):
         """The project folder this host instance works in."""
         ...
 
-    async def abort(self, session_id: str) -> Receipt:
-        """Stop the session's run. When this returns, the run is over."""
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:
+        """Stop the session's run. When this returns, the run is over.
+
+        With ``after``, the sequence of the last event that the caller knows, the call is refused (status 412)
+        if the user has stopped the session since: it would stop what the user does next. Only OpenCode's
+        bridge can tell; other hosts carry the call out.
+        """
         ...
 
     async def session(self, session_id: str) -> SessionInfo:
@@ -70,8 +75,11 @@ class HostCalls(Protocol):
         """Return the providers that are connected, their models, and what the host knows of these."""
         ...
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
-        """Hand a prompt in. Success means accepted: only content of the new model shows that it runs."""
+    async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:
+        """Hand a prompt in. Success means accepted: only content of the new model shows that it runs.
+
+        ``after`` is as in `abort`.
+        """
         ...
 
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:

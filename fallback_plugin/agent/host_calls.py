@@ -94,7 +94,7 @@ class AgentCalls:
         """The project folder."""
         return str(self._host.directory)
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- cannot tell
         """Stop the session's run, and wait until it has ended."""
         with _refusals():
             await self._host.stop_session(session_id)
@@ -115,7 +115,13 @@ class AgentCalls:
         """Return the models of the settings."""
         return self._host.models.catalog
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+    async def prompt(
+        self,
+        session_id: str,
+        prompt: Prompt,
+        *,
+        after: int | None = None,  # noqa: ARG002 -- cannot tell
+    ) -> Receipt:
         """Hand a prompt in."""
         with _refusals():
             await self._host.dispatcher.accept(session_id, self._user_prompt(prompt))

@@ -31,9 +31,9 @@ class CountedCalls:
         """The project folder this host instance works in."""
         return self._calls.directory
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:
         """Stop the session's run."""
-        return await self._counted("abort", self._calls.abort(session_id))
+        return await self._counted("abort", self._calls.abort(session_id, after=after))
 
     async def session(self, session_id: str) -> SessionInfo:
         """Look one session up."""
@@ -47,9 +47,9 @@ class CountedCalls:
         """Return the connected providers and their models."""
         return await self._counted("models", self._calls.models())
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+    async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:
         """Hand a prompt in."""
-        return await self._counted("prompt", self._calls.prompt(session_id, prompt))
+        return await self._counted("prompt", self._calls.prompt(session_id, prompt, after=after))
 
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
         """Hand a prompt in and wait for its turn to end."""

@@ -6,7 +6,15 @@ from typing import Final
 from fallback_plugin.fallback.chain import Chain, not_allowed
 from fallback_plugin.fallback.choosing import Need, misfit
 from fallback_plugin.fallback.classify import Failure
-from fallback_plugin.fallback.effects import CloseModel, Effect, StartTimer, StopTimer, TimerName, Toast
+from fallback_plugin.fallback.effects import (
+    Abort,
+    CloseModel,
+    Effect,
+    StartTimer,
+    StopTimer,
+    TimerName,
+    Toast,
+)
 from fallback_plugin.fallback.policy import Verdict, decide
 from fallback_plugin.fallback.reset_time import capped
 from fallback_plugin.fallback.session import Attempt, Session, Turn
@@ -84,6 +92,10 @@ class Context:
         Our own does: what it reports as a failure, no model of the chain could take over.
         """
         return self.host_kind == "agent"
+
+    def knows(self, session: Session) -> int | None:
+        """Return the last event that a call is decided on; None if a stop would not matter to it."""
+        return session.heard if self.settings.fallback.on_foreign_abort == "stop" else None
 
     def verdict(self, failure: Failure, model: ModelRef) -> Verdict:
         """Return what follows a failure of a model."""
@@ -178,6 +190,12 @@ class Context:
 
 def _timer(session: Session, name: TimerName, attempt: Attempt, after_s: float) -> list[Effect]:
     return [StartTimer(session.id, name, attempt.number, after_s)] if after_s > 0 else []
+
+
+def stop_run(session: Session, attempt: int, context: Context) -> Abort:
+    """Return the abort of an attempt's run, written down as ours."""
+    session.ledger.open(attempt, context.now)
+    return Abort(session.id, attempt, context.knows(session))
 
 
 def stop_timers(session: Session) -> list[Effect]:

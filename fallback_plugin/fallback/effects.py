@@ -34,10 +34,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Stop the session's run; ``attempt`` numbers the attempt of the turn that is given up."""
+    """Stop the session's run; ``attempt`` numbers the attempt of the turn that is given up.
+
+    ``after`` is the last event of the session that was known then, None where it does not matter.
+    """
 
     session_id: str
     attempt: int
+    after: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +133,12 @@ class EndProbe:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Hand in the prompt of attempt ``attempt``."""
+    """Hand in the prompt of attempt ``attempt``; ``after`` as in `Abort`."""
 
     session_id: str
     attempt: int
     body: prompt.Prompt
+    after: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +277,11 @@ class Failed:
 
 
 Outcome: TypeAlias = Done | Fetched | Failed
+
+CROSSED: Final = 412
+"""The status of a call that came after a stop which was not known when it was decided on."""
+
+
+def crossed(effect: Abort | Prompt, outcome: Outcome) -> bool:
+    """Tell whether a call was not carried out since the user had stopped the session before it came."""
+    return effect.after is not None and isinstance(outcome, Failed) and outcome.status == CROSSED

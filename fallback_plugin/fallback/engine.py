@@ -11,9 +11,8 @@ from fallback_plugin import events
 from fallback_plugin.events import AssistantMessage, Event, SessionEvent, StoredMessage, UserMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import chain_for
-from fallback_plugin.fallback.context import Context, stop_timers
+from fallback_plugin.fallback.context import Context, stop_run, stop_timers
 from fallback_plugin.fallback.effects import (
-    Abort,
     Effect,
     Failed,
     Fetched,
@@ -99,9 +98,10 @@ class Engine:
         if not isinstance(event, SessionEvent):
             return []
         if isinstance(event, events.SessionAbortRequested):
-            return self._abort_requested(event.session_id, now)
+            return self._abort_requested(event, now)
         session = self._sessions.setdefault(event.session_id, Session(event.session_id))
         session.last_seen = now
+        session.heard = event.sequence
         introduced, session.introduced = session.introduced, True
         if isinstance(event, events.SessionCreated):
             session.parent_id = event.parent_id
@@ -232,15 +232,17 @@ class Engine:
         while len(self._moved) > MOVED_REMEMBERED:
             del self._moved[next(iter(self._moved))]
 
-    def _abort_requested(self, session_id: str, now: float) -> list[Effect]:
+    def _abort_requested(self, event: events.SessionAbortRequested, now: float) -> list[Effect]:
         """Take a stop for a session and for those that its tools have started.
 
         A host of several folders tells each of them, so the session may be nobody's here.
         """
+        if session := self._sessions.get(event.session_id):
+            session.heard = event.sequence
         return [
             effect
             for session in self._sessions.values()
-            if session_id in self._line_of(session)
+            if event.session_id in self._line_of(session)
             for effect in self._signals.abort_requested(session, self._context(session, now))
         ]
 
@@ -278,8 +280,8 @@ class Engine:
     def _answer(self, session: Session, message: AssistantMessage, now: float) -> list[Effect]:
         unwanted = session.take_unwanted(message.parent_id)
         if unwanted is not None and not message.completed:
-            session.ledger.open(unwanted, now)
-            return [Abort(session.id, unwanted), Record(session.id, "abort", "its turn is over")]
+            context = self._context(session, now)
+            return [stop_run(session, unwanted, context), Record(session.id, "abort", "its turn is over")]
         attempt = follow_assistant_message(session, message, now)
         if attempt is None or session.turn is None:
             return []

@@ -36,6 +36,7 @@ from fallback_plugin.fallback.choosing import unlisted
 from fallback_plugin.fallback.classify import warm_up
 from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
+    CROSSED,
     PROBED,
     Abort,
     Claim,
@@ -444,7 +445,8 @@ class FallbackPlugin:
         try:
             outcome = await self._call(effect, host)
         except HostCallError as error:
-            log.warning("%s: %s failed: %s", effect.session_id, type(effect).__name__, error)
+            level = logging.DEBUG if error.status == CROSSED else logging.WARNING
+            log.log(level, "%s: %s failed: %s", effect.session_id, type(effect).__name__, error)
             outcome = Failed(str(error), error.status)
         except Exception as error:  # the engine must hear of every outcome, or the session stays in flight
             log.exception("%s: %s failed", effect.session_id, type(effect).__name__)
@@ -462,9 +464,9 @@ class FallbackPlugin:
     async def _call(self, effect: Effect, host: HostClient) -> Outcome:
         match effect:
             case Abort():
-                return Done(await host.abort(effect.session_id))
+                return Done(await host.abort(effect.session_id, after=effect.after))
             case Prompt():
-                return Done(await host.prompt(effect.session_id, effect.body))
+                return Done(await host.prompt(effect.session_id, effect.body, after=effect.after))
             case GiveUp():
                 await host.give_up(effect.session_id, effect.agent, flowing=effect.flowing)
             case FetchSession():

@@ -264,7 +264,8 @@ class Session:
     by message, that are to be stopped as soon as they begin. ``owed`` is a failed turn that waits for the end
     of its run. ``set_aside`` is the state to go on with after prompts for a model that the host does not
     list. ``asked_for`` is the message on which a model was asked that has said nothing yet. ``hides`` says
-    that a message was taken back for nothing and has yet to be shown again.
+    that a message was taken back for nothing and has yet to be shown again. ``heard`` is the sequence of the
+    last event.
     """
 
     id: str
@@ -283,6 +284,7 @@ class Session:
     owed: Owed | None = None
     asked_for: str | None = None
     hides: bool = False
+    heard: int | None = None
     ledger: AbortLedger = field(default_factory=AbortLedger)
     known: dict[str, bool] = field(default_factory=dict)
     attempts: int = 0

@@ -6,9 +6,8 @@ from typing import Final
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify, host_backoff_s
-from fallback_plugin.fallback.context import LONGEST_UNASKED_S, Context, stop_timers
+from fallback_plugin.fallback.context import LONGEST_UNASKED_S, Context, stop_run, stop_timers
 from fallback_plugin.fallback.effects import (
-    Abort,
     Effect,
     EndProbe,
     Failed,
@@ -112,8 +111,7 @@ class Signals:
     @staticmethod
     def _abort(session: Session, attempt: Attempt, reason: str, context: Context) -> list[Effect]:
         """Stop an attempt's run, written down as ours."""
-        session.ledger.open(attempt.number, context.now)
-        return [Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
+        return [stop_run(session, attempt.number, context), Record(session.id, "abort", reason)]
 
     def _completed(
         self, session: Session, turn: Turn, attempt: Attempt, message: AssistantMessage, context: Context
@@ -240,8 +238,7 @@ class Signals:
         judged = self._failed(session, turn, turn.attempt, silent, context, run="running")
         if refused and session.owed is not None and context.host_kind == "run":
             # Nothing else would ever end this run; what it owes is settled all the same.
-            session.ledger.open(effect.attempt, context.now)
-            judged.append(Abort(session.id, effect.attempt))
+            judged.append(stop_run(session, effect.attempt, context))
         return judged
 
     def status(self, session: Session, event: SessionStatus, context: Context) -> list[Effect]:
@@ -294,7 +291,7 @@ class Signals:
         if turn is None:
             return []
         sent = counted.attempt if counted else None
-        if counted is not None and counted.stopped_by_user() and not (sent and sent.step):
+        if counted is not None and counted.stopped_by_user() and not (turn.cancelled or (sent and sent.step)):
             return self._cancel(session, turn, "an idle more than our abort accounts for")
         if (switch is None or switch.turn is not turn) and not turn.awaiting_result:
             turn.running = False
@@ -409,8 +406,7 @@ class Signals:
         """End a run in `opencode acp` that would go on asking the model it owes an answer of."""
         if context.host_kind != "acp" or run not in {"waiting", "running"}:
             return []
-        session.ledger.open(attempt.number, context.now)
-        return [Abort(session.id, attempt.number)]
+        return [stop_run(session, attempt.number, context)]
 
     def _ask_again(
         self, session: Session, turn: Turn, failure: Failure, context: Context, *, run: RunState

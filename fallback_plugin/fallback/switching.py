@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
-from fallback_plugin.fallback.context import SETTLE_S, Context
+from fallback_plugin.fallback.context import SETTLE_S, Context, stop_run
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -32,6 +32,7 @@ from fallback_plugin.fallback.effects import (
     StartTimer,
     Unrevert,
     Why,
+    crossed,
 )
 from fallback_plugin.fallback.exhaustion import unanswered
 from fallback_plugin.fallback.guards import RetryInFlight
@@ -161,7 +162,7 @@ class Switching:
             case Claim(), "claiming":
                 return self._claimed(session, switch, outcome, context)
             case Abort(), "aborting":
-                return self._aborted(session, switch, outcome, context)
+                return self._aborted(session, switch, effect, outcome, context)
             case FetchMessages(), "reading":
                 return self._read(session, switch, outcome, context)
             case ((Revert() | DeleteMessage()), ("reverting" | "deleting")):
@@ -208,9 +209,14 @@ class Switching:
             switch.phase = "settling"
             return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
         switch.phase = "aborting"
-        return [*closed, Abort(session.id, attempt.number), record]
+        return [*closed, Abort(session.id, attempt.number, context.knows(session)), record]
 
-    def _aborted(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
+    def _aborted(
+        self, session: Session, switch: Switch, effect: Abort, outcome: Outcome, context: Context
+    ) -> list[Effect]:
+        if crossed(effect, outcome):
+            session.ledger.withdraw(switch.failed_attempt.number)
+            return self._crossed(session)
         if isinstance(outcome, Failed):
             session.ledger.withdraw(switch.failed_attempt.number)
             switch.failed_attempt.failed = False
@@ -221,6 +227,10 @@ class Switching:
         if switch.stopped_by_user(receipt) or not receipt.ended:
             switch.turn.cancelled = True
         return self._send_again(session, switch, context)
+
+    def _crossed(self, session: Session) -> list[Effect]:
+        """End the switch: the user has stopped its turn, as the next event will tell."""
+        return [*self.release(session), Record(session.id, "no prompt", "the user has stopped the turn")]
 
     def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         if reason := switch.over(session.turn):
@@ -329,7 +339,8 @@ class Switching:
             said = toasts.retrying(failed, failure)
         else:
             said = toasts.switching(failed, failure, attempt.model)
-        return [Prompt(session.id, attempt.number, body), *context.toast(session, said)]
+        prompt = Prompt(session.id, attempt.number, body, context.knows(session))
+        return [prompt, *context.toast(session, said)]
 
     def _dispatched(
         self, session: Session, switch: Switch, effect: Prompt, outcome: Outcome, context: Context
@@ -338,6 +349,8 @@ class Switching:
         attempt, state = switch.attempt, session.state
         if attempt is None or state is None or effect.attempt != attempt.number:
             return []
+        if crossed(effect, outcome):
+            return self._crossed(session)
         refused = isinstance(outcome, Failed) and outcome.status is not None
         reason = switch.over(session.turn)
         if refused and reason is None:
@@ -371,7 +384,7 @@ class Switching:
         body = switch.replay.next()
         if body is not None:
             attempt.sent_anew = body.message_id is None
-            return [Prompt(session.id, attempt.number, body)]
+            return [Prompt(session.id, attempt.number, body, context.knows(session))]
         if session.state:
             session.state.commit(switch.plan)
         restored = self.release(session)
@@ -385,8 +398,7 @@ class Switching:
         if session.turn is not switch.turn:
             session.unwanted[switch.turn.message_id] = attempt.number
         elif not switch.turn.cancelled:
-            session.ledger.open(attempt.number, context.now)
-            return [Abort(session.id, attempt.number), Record(session.id, "abort", reason)]
+            return [stop_run(session, attempt.number, context), Record(session.id, "abort", reason)]
         return [Record(session.id, "unwanted", f"{attempt.model}: {reason}")]
 
     def _give_up(

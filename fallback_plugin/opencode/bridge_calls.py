@@ -51,9 +51,9 @@ class BridgeCalls:
         """The project folder this host instance works in."""
         return self._directory
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:
         """Stop the session's run. The host answers once the run is over."""
-        return _receipt(await self._call("session.abort", {"sessionID": session_id}))
+        return _receipt(await self._call("session.abort", {"sessionID": session_id, "after": after}))
 
     async def session(self, session_id: str) -> SessionInfo:
         """Look one session up."""
@@ -71,9 +71,9 @@ class BridgeCalls:
         """Return the connected providers and their models; the bridge file sends no more than the facts."""
         return read_catalog((await self._call("config.providers", {})).get("data"))
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+    async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:
         """Hand a prompt in; success means accepted, not that it runs."""
-        arguments = {"sessionID": session_id, "body": write_prompt(prompt)}
+        arguments = {"sessionID": session_id, "body": write_prompt(prompt), "after": after}
         return _receipt(await self._call("session.promptAsync", arguments))
 
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:

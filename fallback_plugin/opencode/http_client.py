@@ -183,7 +183,7 @@ class OpenCodeHttpClient:
         """Return the connected providers, their models, and what the host knows of these."""
         return read_catalog(await self._object("GET", "/config/providers", self._deadlines.boot_s))
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- cannot tell
         """Stop the session's run. The host answers once the run is over, and a second abort at once."""
         await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
         try:
@@ -191,7 +191,13 @@ class OpenCodeHttpClient:
         except HostCallError:
             return Receipt()
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+    async def prompt(
+        self,
+        session_id: str,
+        prompt: Prompt,
+        *,
+        after: int | None = None,  # noqa: ARG002 -- cannot tell
+    ) -> Receipt:
         """Hand a prompt in; success means accepted, not that it runs."""
         path = _path(session_id, "prompt_async")
         await self._call("POST", path, self._deadlines.change_s, write_prompt(prompt))

@@ -3,6 +3,7 @@
 import { CALLS } from "./calls.js"
 import { Child, childCommands } from "./child.js"
 import { HOST_KIND } from "./command-line.js"
+import { Crossings } from "./crossings.js"
 import { EarlyEvents } from "./early-events.js"
 import { EditorPrompts } from "./editor-prompts.js"
 import { wrapFetch } from "./fetch.js"
@@ -22,6 +23,8 @@ const PROTOCOL_VERSION = 1
 const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
 const MODEL_REQUESTED = "model.requested" // an event of ours, beside the host's own
+const HOLD_MESSAGES = ["session.abort", "session.promptAsync", "session.revert", "session.deleteMessage"]
+const CROSSED = 412 // the status of a call that comes too late
 const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
 
 export class Bridge {
@@ -43,6 +46,7 @@ export class Bridge {
   #early = new EarlyEvents()
   #steps = new UnfinishedSteps()
   #prompts = new OurPrompts()
+  #crossings = new Crossings()
   #onStop = (sessionID) => this.#stopped(sessionID)
   #chains = null
   #nextId = 1
@@ -70,6 +74,7 @@ export class Bridge {
   #stopped(sessionID) {
     this.#prompts.stopped(sessionID)
     this.event({ type: STOP_REQUESTED, properties: { sessionID } })
+    this.#crossings.stopped(sessionID, this.#sequence)
   }
 
   #watchEditor() {
@@ -128,12 +133,15 @@ export class Bridge {
     if (type === "session.idle" || type === "session.deleted") {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
+      this.#prompts.over(sessionID)
     }
+    if (type === "message.updated") this.#crossings.shown(sessionID, event.properties.info?.id, this.#sequence)
     if (type === "session.status") this.#editor?.saw(sessionID)
     if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") {
       this.#requests.forget(sessionID)
       this.#prompts.deleted(sessionID)
+      this.#crossings.forget(sessionID)
     }
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
@@ -183,6 +191,13 @@ export class Bridge {
     })
   }
 
+  // Resolves when a message of the user's may be made.
+  async messageComes(message) {
+    if (this.#prompts.isOurs(message)) return
+    this.#crossings.comes(message.sessionID, message.messageID)
+    await this.#crossings.clear(message.sessionID)
+  }
+
   // Whether the next step of a session may begin, once it may. Where it is of a prompt of ours that is not wanted any
   // more, its run is stopped, with no model asked.
   async mayBegin(request) {
@@ -190,12 +205,16 @@ export class Bridge {
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
     const verdict = await this.#prompts.verdict(request, (...question) => this.ask(...question))
-    if (verdict === "abort")
-      await this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
+    if (verdict === "abort" && !this.#crossings.goesOn(sessionID)) {
+      const aborted = this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
+      this.#crossings.began(sessionID, aborted)
+      await aborted
+    }
+    if (isBackground(request.agent)) return verdict === "begin"
+    this.#prompts.over(sessionID)
     if (verdict !== "begin") return false
     // The host's events do not show when a model is asked.
-    if (!isBackground(request.agent))
-      this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: request.message?.id } })
+    this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: request.message?.id } })
     return true
   }
 
@@ -311,10 +330,15 @@ export class Bridge {
     const sentAfter = this.#sequence
     const stopped = this.#editor?.objection(call, given)
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
+    if (this.#crossings.crosses(given.sessionID, given.after))
+      return { result: { status: CROSSED, data: null, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
-      if (call === "session.promptAsync") this.#prompts.handedIn(given.sessionID)
+      if (call === "session.promptAsync")
+        this.#crossings.began(given.sessionID, this.#prompts.handedIn(given.sessionID, given.body))
+      if (call === "session.prompt") this.#prompts.sent(given.sessionID, given.body)
       const answer = CALLS[call](this.#context.client, given)
+      if (HOLD_MESSAGES.includes(call)) this.#crossings.began(given.sessionID, answer)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer
       const status = response?.status ?? (error === undefined ? 200 : 500)

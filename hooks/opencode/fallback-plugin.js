@@ -45,9 +45,11 @@ function hooks(bridge) {
     config: harmless((config) => bridge.setChains(takeChains(config))),
 
     "chat.message": harmless(async (input, output) => {
+      const messageID = input.messageID ?? output.message?.id
+      await bridge.messageComes({ sessionID: input.sessionID, messageID, model: input.model })
       const answer = await bridge.ask("chat.message", () => ({
         sessionID: input.sessionID,
-        messageID: input.messageID ?? output.message?.id,
+        messageID,
         agent: input.agent ?? output.message?.agent,
         model: input.model,
         variant: input.variant,

@@ -1,5 +1,6 @@
-// The prompts that Python hands in: whether one may still begin when its model is about to be asked. The user may
-// have stopped its turn while it was on its way, which the host forgets when it comes before a run begins.
+// The prompts that Python hands in: which messages are theirs, and whether one may still begin when its model is about
+// to be asked. The user may have stopped its turn while it was on its way, which the host forgets when it comes before
+// a run begins.
 
 import { LIMITS } from "./limits.js"
 import { TIMES } from "./times.js"
@@ -13,14 +14,40 @@ export class OurPrompts {
   #sent = new Set() // sessions that had one
   #gone = new Set() // those of them that were deleted
   #stops = new Map() // session -> when the user last stopped it
+  #bodies = new Map() // session -> the prompt of ours that is on its way, and what to call when it has begun
 
-  handedIn(sessionID) {
+  // Returns what resolves when the prompt's model is asked, or never will be.
+  handedIn(sessionID, body) {
     this.#waiting.add(sessionID)
     keep(this.#sent, sessionID)
+    return this.sent(sessionID, body)
+  }
+
+  // The same of a prompt that nobody need confirm.
+  sent(sessionID, body) {
+    this.over(sessionID)
+    return new Promise((resolve) => {
+      this.#bodies.set(sessionID, { body, resolve })
+      bound(this.#bodies)
+    })
+  }
+
+  over(sessionID) {
+    this.#bodies.get(sessionID)?.resolve()
+    this.#bodies.delete(sessionID)
   }
 
   rejected(sessionID) {
     this.#waiting.delete(sessionID)
+    this.over(sessionID)
+  }
+
+  // Whether a message that is about to be made is that of a prompt of ours.
+  isOurs({ sessionID, messageID, model }) {
+    const { body } = this.#bodies.get(sessionID) ?? {}
+    if (!body) return false
+    if (body.messageID) return body.messageID === messageID
+    return model?.providerID === body.model?.providerID && model?.modelID === body.model?.modelID
   }
 
   stopped(sessionID) {
@@ -33,6 +60,7 @@ export class OurPrompts {
   deleted(sessionID) {
     this.#waiting.delete(sessionID)
     this.#stops.delete(sessionID)
+    this.over(sessionID)
     if (this.#sent.delete(sessionID)) keep(this.#gone, sessionID)
   }
 

@@ -8,6 +8,8 @@ export const TIMES = {
   nextModel: 1_000,
   freshStop: 60_000, // that a stop says something about a prompt of ours that was already under way
   afterStop: 10_000, // that Python is waited for after one
+  crossing: 3_000, // that a message of the user's waits for what of ours is under way
+  nextCall: 30, // that another call of ours may follow one
   unfinished: 250, // that the step after one without an end is held back
   onTheSpot: 12, // that the host waits for an answer, doing nothing else
   glance: 0.2, // between two looks for it

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from fallback_plugin.events import Event, StoredMessage
 from fallback_plugin.fallback.effects import (
+    CROSSED,
     Abort,
     DeleteMessage,
     Done,
@@ -90,6 +91,7 @@ class SimulatedHost:
     ids_rise: bool = True
     busy_first: bool = False
     tells_requests: bool = False
+    stop_asked_at: int = 0
     late_idles: int = 0
     hidden: bool = False
     clock: float = 1_000_000.0
@@ -145,7 +147,9 @@ class SimulatedHost:
     def execute(self, call: Effect, behaviour: Behaviour, caller: int = 0) -> None:
         """Carry a call out and queue its answer behind the events it caused."""
         outcome: Outcome = Done()
-        if isinstance(call, Abort):
+        if isinstance(call, Abort | Prompt) and call.after is not None and call.after < self.stop_asked_at:
+            outcome = Failed("the user has stopped it", CROSSED)
+        elif isinstance(call, Abort):
             sent_after = self.sequence
             self.abort()
             outcome = Done(Receipt(sent_after, self.sequence))
@@ -200,6 +204,7 @@ class SimulatedHost:
     def asked_to_stop(self) -> None:
         """Show that somebody asks for a stop, as the bridge does; the host itself need say nothing of it."""
         self.emit("session.abort.requested")
+        self.stop_asked_at = self.sequence
 
     def abort_of_user(self) -> None:
         """Take a stop that comes while no run is there to be stopped: its idle comes late, before any run."""

@@ -26,7 +26,7 @@ class StuckHost:
         self._tasks.start_soon(function, *args)  # type: ignore[arg-type]  # coroutines all the same
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def never_answered(*_: object) -> Any:
+        async def never_answered(*_: object, **__: object) -> Any:
             self.calls.append(name)
             await anyio.sleep_forever()
 

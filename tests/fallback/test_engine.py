@@ -15,7 +15,7 @@ from fallback_plugin.events import (
     UserMessage,
 )
 from fallback_plugin.fallback import effects
-from fallback_plugin.fallback.effects import Done, Failed, Fetched, TimerFired
+from fallback_plugin.fallback.effects import CROSSED, Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S, PromptRequest
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
@@ -1081,6 +1081,33 @@ class TestUsersStop:
         assert stage.engine.is_stopped(stage.session, "msg_1")
         stage.user("msg_5")
         assert not stage.engine.is_stopped(stage.session, "msg_5")
+
+    @pytest.mark.parametrize("status", [CROSSED, 500])
+    def test_P1_one_that_the_hosts_abort_crosses_ends_the_switch(self, status: int) -> None:
+        """The bridge refuses an abort that was decided on before the stop: it could hit the next message."""
+        stage = on_retry(Stage())
+        abort = stage.last(effects.Abort)
+        assert abort.after == stage.sequence
+        stage.finish(abort, Failed("refused", status))
+        assert stage.prompts == []
+        assert not stage.in_flight
+        said = [toast for toast in stage.toasts if "did not stop" in toast.message]
+        assert bool(said) == (status != CROSSED)
+        stage.abort_requested()
+        stage.user("msg_5")
+        stage.answer("msg_6")
+        stage.retry()
+        stage.aborted()
+        assert stage.asked == [A]
+
+    def test_P1_one_that_our_prompt_crosses_ends_the_switch(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused(CROSSED)
+        assert len(stage.prompts) == 1
+        assert not stage.in_flight
+        stage.abort_requested()
+        assert stage.engine.is_stopped(stage.session, "msg_1")
 
     def test_P1_of_a_parent_reaches_the_turn_of_its_subagents_subagent(self) -> None:
         """A child's empty answer is replayed, whatever its parent's run does."""

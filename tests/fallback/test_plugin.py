@@ -47,7 +47,7 @@ class Host:
     hangs: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.aborts.append(session_id)
         if self.abort_error:
             raise self.abort_error
@@ -62,7 +62,7 @@ class Host:
     async def models(self) -> ModelCatalog:
         return self.catalog
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:  # noqa: ARG002 -- the protocol's
+    async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.prompts.append(prompt)
         return Receipt()
 

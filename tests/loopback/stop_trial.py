@@ -5,7 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -13,11 +13,14 @@ from typing import Any, Final, Literal, TypeAlias
 import httpx2
 
 from tests.loopback.event_log import Raw, folder_header, session_of
-from tests.loopback.provider import ScriptedProvider
+from tests.loopback.provider import SMALL_MODEL, Request, ScriptedProvider
 
 GRACE_S: Final = 0.010
 """How long after a stop was answered a request that was on its way may still arrive."""
 SIGN_LIMIT_S: Final = 60.0
+WORDS: Final = "Who answers?"
+NEXT_WORDS: Final = "And who answers this?"
+NEXT_LIMIT_S: Final = 20.0
 WATCH_S: Final = 2.0
 """How long a session is watched after its stop; requests were seen up to 1.5 s after one."""
 
@@ -31,7 +34,8 @@ class Stop:
     """One stop to try: ``delay_s`` after a ``sign`` of a failure of ``model``, as ``provider/model``.
 
     ``directory`` is the project folder, None for the host's own. Without a ``title`` the host makes one up in
-    the session's first run, beside the turn.
+    the session's first run, beside the turn. The user's next message comes ``next_after_s`` after the stop
+    was answered, None for never.
     """
 
     model: str
@@ -40,6 +44,7 @@ class Stop:
     sign: Sign = "shown"
     agent: str = "build"
     title: str | None = None
+    next_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,9 @@ class Outcome:
     Attributes:
         stop: what was tried.
         answered_at: when the host answered it, on the monotonic clock.
-        late_s: when each model was asked after that, in seconds after the answer.
-        said: the text that models other than the failing one showed in the session after the answer.
+        late_s: when a model was asked for the stopped turn after that, in seconds after the answer.
+        said: the text that models other than the failing one showed of that turn after the answer.
+        lost: the user's next message got no answer.
         seen: what the host published of the session, with the seconds after the answer.
     """
 
@@ -58,12 +64,13 @@ class Outcome:
     answered_at: float
     late_s: tuple[float, ...]
     said: str
+    lost: bool
     seen: tuple[tuple[float, str], ...]
 
     @property
     def is_kept(self) -> bool:
-        """Whether the promise was kept: no request later than the grace, and not a word after the stop."""
-        return not self.said and all(late <= GRACE_S for late in self.late_s)
+        """Whether the promise was kept: nothing asked or said after the stop, an answer to what came next."""
+        return not self.said and not self.lost and all(late <= GRACE_S for late in self.late_s)
 
 
 @dataclass(slots=True)
@@ -73,6 +80,20 @@ class _Watched:
     stop: Stop
     sign: asyncio.Event = field(default_factory=asyncio.Event)
     events: list[tuple[float, Raw]] = field(default_factory=list)
+    next_message: str | None = None
+    next_answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def take(self, event: Raw) -> None:
+        """Take in an event of the session."""
+        self.events.append((time.monotonic(), event))
+        if _is_sign(event, self.stop.sign):
+            self.sign.set()
+        part, info = event["properties"].get("part", {}), event["properties"].get("info", {})
+        if part.get("text") == NEXT_WORDS:
+            self.next_message = part["messageID"]
+        answers = info.get("parentID") is not None and info["parentID"] == self.next_message
+        if answers and info.get("finish") == "stop":
+            self.next_answered.set()
 
 
 class StopTrial:
@@ -125,12 +146,11 @@ class StopTrial:
         session = (await _post(client, "/session", titled, folder))["id"]
         watched = self._watched[session] = _Watched(stop)
         provider, _, model = stop.model.partition("/")
-        prompt = {
-            "agent": stop.agent,
-            "model": {"providerID": provider, "modelID": model},
-            "parts": [{"type": "text", "text": "Who answers?"}],
-        }
-        await _post(client, f"/session/{session}/prompt_async", prompt, folder)
+        prompt = {"agent": stop.agent, "model": {"providerID": provider, "modelID": model}}
+        first, after = (
+            {**prompt, "parts": [{"type": "text", "text": words}]} for words in (WORDS, NEXT_WORDS)
+        )
+        await _post(client, f"/session/{session}/prompt_async", first, folder)
         async with asyncio.timeout(SIGN_LIMIT_S):
             if stop.sign == "answered":
                 await asyncio.to_thread(self._provider.wait_for, lambda: self._has_answered(session, model))
@@ -139,17 +159,28 @@ class StopTrial:
         await asyncio.sleep(stop.delay_s)
         await _post(client, f"/session/{session}/abort", None, folder)
         answered_at = time.monotonic()
+        lost = False
+        if stop.next_after_s is not None:
+            await asyncio.sleep(stop.next_after_s)
+            await _post(client, f"/session/{session}/prompt_async", after, folder)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(NEXT_LIMIT_S):
+                    await watched.next_answered.wait()
+            lost = not watched.next_answered.is_set()
         await asyncio.sleep(WATCH_S)
         requests = self._provider.requests(session=session)
         late = tuple(
-            request.arrived_at - answered_at for request in requests if request.arrived_at > answered_at
+            request.arrived_at - answered_at
+            for request in requests
+            if request.arrived_at > answered_at and not (stop.next_after_s is not None and _is_next(request))
         )
         del self._watched[session]
         return Outcome(
             stop,
             answered_at,
             late,
-            _said_after(watched.events, answered_at, model),
+            _said_after(watched, answered_at, model),
+            lost,
             tuple((at - answered_at, _in_short(event)) for at, event in watched.events),
         )
 
@@ -174,11 +205,8 @@ class StopTrial:
                 if watched.stop.sign == "told" and watched.stop.model in said:
                     watched.sign.set()
         of = self._watched.get(session_of(event) or "")
-        if of is None:
-            return
-        of.events.append((time.monotonic(), event))
-        if _is_sign(event, of.stop.sign):
-            of.sign.set()
+        if of is not None:
+            of.take(event)
 
 
 def _is_sign(event: Raw, sign: Sign) -> bool:
@@ -198,20 +226,29 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         late = ", ".join(f"{1000 * late:.0f} ms" for late in outcome.late_s)
         lines.append(
             f"{outcome.stop.model}, {1000 * outcome.stop.delay_s:.0f} ms after {outcome.stop.sign!r}:"
-            f" asked {late or 'nobody'} after the stop; said {outcome.said!r}"
+            f" asked {late or 'nobody'} after the stop; said {outcome.said!r};"
+            f" next message after {outcome.stop.next_after_s} s{' is lost' if outcome.lost else ''}"
         )
         lines += [f"    {1000 * at:7.0f} ms {event}" for at, event in outcome.seen]
     return "\n".join(lines)
 
 
-def _said_after(events: Sequence[tuple[float, Raw]], answered_at: float, failing: str) -> str:
-    """Return the text that arrived after a stop in answers of other models than the failing one."""
+def _is_next(request: Request) -> bool:
+    """Tell whether a request is for the next message, or for a title, which its run makes up."""
+    said = [message for message in request.body.get("messages", ()) if message["role"] == "user"]
+    return request.model == SMALL_MODEL or NEXT_WORDS in json.dumps(said[-1:])
+
+
+def _said_after(watched: _Watched, answered_at: float, failing: str) -> str:
+    """Return what models other than the failing one said after a stop, but to the message after it."""
+    events = watched.events
     of_others = {
         event["properties"]["info"]["id"]
         for _, event in events
         if event["type"] == "message.updated"
         and event["properties"]["info"]["role"] == "assistant"
         and event["properties"]["info"]["modelID"] != failing
+        and event["properties"]["info"]["parentID"] != watched.next_message
     }
     return "".join(
         event["properties"].get("delta") or ""

@@ -42,11 +42,11 @@ def done(data: object = None) -> dict[str, object]:
 
 async def test_an_abort_says_between_which_events_it_happened() -> None:
     host, peer = calls(done())
-    assert await host.abort("ses_1") == Receipt(4, 9)
+    assert await host.abort("ses_1", after=3) == Receipt(4, 9)
     assert peer.asked == [
         (
             "host/call",
-            {"call": "session.abort", "arguments": {"sessionID": "ses_1"}},
+            {"call": "session.abort", "arguments": {"sessionID": "ses_1", "after": 3}},
             DEADLINES_S["session.abort"],
         )
     ]

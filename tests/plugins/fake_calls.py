@@ -28,7 +28,7 @@ class FakeCalls:
     calls: list[tuple[str, str]] = field(default_factory=list)
     is_gone: bool = False
 
-    async def abort(self, session_id: str) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.calls.append(("abort", session_id))
         return Receipt(sent_after=1, answered_after=2)
 
@@ -44,7 +44,7 @@ class FakeCalls:
         self.calls.append(("models", ""))
         return self.catalog
 
-    async def prompt(self, session_id: str, prompt: Prompt) -> Receipt:
+    async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.calls.append(("prompt", f"{session_id} {prompt.model}"))
         return Receipt()
 

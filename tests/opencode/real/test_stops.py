@@ -1,4 +1,4 @@
-"""A stop of the user in the moment of a switch: no model is asked and no word shown afterwards."""
+"""A stop in the moment of a switch: nothing is asked or said afterwards, and the next message is answered."""
 
 import random
 import subprocess
@@ -39,6 +39,8 @@ KINDS: Final[Sequence[tuple[Sign, str]]] = [(sign, kind) for sign, kinds in SIGN
 STOPS: Final = {"quiet": 32, "side by side": 96, "busy": 96, "fresh": 12, "few": len(KINDS)}
 SIDE_BY_SIDE: Final = {"quiet": 1, "side by side": 8, "busy": 8, "fresh": 3, "few": 6}
 LONGEST_DELAY_S: Final = 0.3
+NEXT_AFTER_S: Final = (None, None, 0.0, 0.02, 0.1)
+"""When the user's next message comes after a stop; often there is none."""
 AGENTS: Final = ("build", "brief")
 TITLES: Final = (None, "Stopped")
 SETTINGS: Final = f'[fallback]\nfallback_models = ["{ref("fallback")}"]\ncooldown = 0\n'
@@ -82,7 +84,8 @@ def stops(trial: str, folders: Path | None = None) -> Iterator[Stop]:
             folder.mkdir()
         agent, title = drawn.choice(shapes)
         sign = KINDS[number % len(KINDS)][0]
-        yield Stop(ref(model), drawn.uniform(0.0, span_s), folder, sign, agent, title)
+        delay_s, next_after_s = drawn.uniform(0.0, span_s), drawn.choice(NEXT_AFTER_S)
+        yield Stop(ref(model), delay_s, folder, sign, agent, title, next_after_s)
 
 
 def assert_all_kept(

@@ -1,0 +1,103 @@
+// Calls of Python and the user's stops and messages that cross.
+
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { prompt, start } from "./bridge-under-test.mjs"
+
+const ABORT = "session.abort"
+const PROMPT = "session.promptAsync"
+
+const stop = () => new Request("http://host/session/ses_1/abort", { method: "POST" })
+const shown = (id) => ["message.updated", { sessionID: "ses_1", info: { id, role: "user" } }]
+
+// A bridge whose child makes these calls of ses_1 when it is ready; until then `before` happens. Aborts end when
+// `end` is called.
+async function crossing(t, calls, { before = () => {}, numbers = {} } = {}) {
+  const carriedOut = []
+  let end
+  const ended = new Promise((resolve) => (end = resolve))
+  const session = {
+    abort: () => (carriedOut.push(ABORT), ended.then(() => ({ data: true, response: { status: 200 } }))),
+    promptAsync: async () => (carriedOut.push(PROMPT), { data: null, response: { status: 204 } }),
+  }
+  const plan = {
+    events: ["message.updated"],
+    questions: ["chat.message", "prompt.begins"],
+    answers: { "hook/chat.message": null, "hook/prompt.begins": { stop: false } },
+    calls: calls.map(([call, more]) => ({ call, arguments: { sessionID: "ses_1", body: {}, ...more } })),
+  }
+  const bridge = await start(plan, { client: { session }, numbers })
+  t.after(bridge.hooks.dispose)
+  await before(bridge)
+  const status = async (number) => (await bridge.received.until(({ id, result }) => id === `call-${number}` && result)).result.status
+  const called = (call) => new Promise((resolve) => {
+    const look = () => (carriedOut.includes(call) ? resolve() : setImmediate(look))
+    look()
+  })
+  // Make a message, and say when that was done.
+  const made = []
+  const make = (messageID) => {
+    const [input, output] = prompt()
+    return bridge.hooks["chat.message"]({ ...input, messageID }, output).then(() => made.push(messageID))
+  }
+  return { ...bridge, end, status, called, carriedOut, made, make }
+}
+
+for (const call of [ABORT, PROMPT])
+  test(`a ${call} decided on before a stop was heard is not carried out`, async (t) => {
+    const { status, carriedOut } = await crossing(t, [[call, { after: 0 }]], { before: stop })
+    assert.equal(await status(0), 412)
+    assert.deepEqual(carriedOut, [])
+  })
+
+test("one decided on with its knowledge is, and so is one that is meant all the same", async (t) => {
+  const { end, status } = await crossing(t, [[ABORT, { after: 1 }], [ABORT, { after: null }]], { before: stop })
+  end()
+  assert.deepEqual([await status(0), await status(1)], [200, 200])
+})
+
+test("nor is one decided on before the message after a stop was heard of", async (t) => {
+  const before = async ({ hooks, event }) => {
+    stop() // 1
+    hooks["chat.message"](...prompt()) // it is made once the child is ready
+    await event("session.idle", { sessionID: "ses_1" }) // 2, late and of the stopped run
+    await event(...shown("msg_1")) // 3
+  }
+  const { end, status } = await crossing(t, [[ABORT, { after: 2 }], [ABORT, { after: 3 }]], { before })
+  end()
+  assert.deepEqual([await status(0), await status(1)], [412, 200])
+})
+
+test("a message waits for an abort that is carried out", async (t) => {
+  const { called, end, make, made } = await crossing(t, [[ABORT]])
+  await called(ABORT)
+  const making = make("msg_2")
+  await new Promise(setImmediate)
+  assert.deepEqual(made, [])
+  end()
+  await making
+  assert.deepEqual(made, ["msg_2"])
+})
+
+test("and for a prompt, whose own message does not, until its model is asked", async (t) => {
+  const { hooks, status, make, made } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
+  assert.equal(await status(0), 204)
+  const making = make("msg_2")
+  await make("msg_1")
+  assert.deepEqual(made, ["msg_1"])
+  await hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id: "msg_1" } }, { headers: {} })
+  await making
+  assert.deepEqual(made, ["msg_1", "msg_2"])
+})
+
+test("or until its run is over, and never for long", async (t) => {
+  const { event, status, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
+  assert.equal(await status(0), 204)
+  const making = make("msg_2")
+  await event("session.idle", { sessionID: "ses_1" })
+  await making
+  const late = await crossing(t, [[ABORT]], { numbers: { crossing: 20 } })
+  await late.called(ABORT)
+  await late.make("msg_2")
+})
