@@ -38,7 +38,7 @@ class FakeAgent:
     turns: dict[str, tuple[str, str]] = field(default_factory=dict)
     publish: Callable[[dict[str, Any], int], None] = field(init=False)
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- the protocol's
         """Stop a retry wait, as the real host does it."""
         sent_after = self.sequence
         if self.stopped is not None:

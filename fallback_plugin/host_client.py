@@ -54,12 +54,13 @@ class HostCalls(Protocol):
         """The project folder this host instance works in."""
         ...
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:
         """Stop the session's run. When this returns, the run is over.
 
         With ``after``, the sequence of the last event that the caller knows, the call is refused (status 412)
-        if the user has stopped the session since: it would stop what the user does next. Only OpenCode's
-        bridge can tell; other hosts carry the call out.
+        if the user has stopped the session since: it would stop what the user does next. With ``run_over``,
+        where nothing was left to stop, also if the user has sent a message since (status 409). Only the
+        bridge of OpenCode can tell; other hosts carry the call out.
         """
         ...
 
@@ -78,7 +79,8 @@ class HostCalls(Protocol):
     async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:
         """Hand a prompt in. Success means accepted: only content of the new model shows that it runs.
 
-        ``after`` is as in `abort`.
+        ``after`` is as in `abort`; a turn that is to run again in place is refused with status 409 if the
+        user has sent a message since.
         """
         ...
 

@@ -94,7 +94,7 @@ class AgentCalls:
         """The project folder."""
         return str(self._host.directory)
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- cannot tell
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- cannot tell
         """Stop the session's run, and wait until it has ended."""
         with _refusals():
             await self._host.stop_session(session_id)

@@ -31,9 +31,9 @@ class CountedCalls:
         """The project folder this host instance works in."""
         return self._calls.directory
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:
         """Stop the session's run."""
-        return await self._counted("abort", self._calls.abort(session_id, after=after))
+        return await self._counted("abort", self._calls.abort(session_id, after=after, run_over=run_over))
 
     async def session(self, session_id: str) -> SessionInfo:
         """Look one session up."""

@@ -36,12 +36,14 @@ class Claim:
 class Abort:
     """Stop the session's run; ``attempt`` numbers the attempt of the turn that is given up.
 
-    ``after`` is the last event of the session that was known then, None where it does not matter.
+    ``after`` is the last event of the session that was known then, None where it does not matter;
+    ``run_over`` says that the run has ended by itself as far as was known.
     """
 
     session_id: str
     attempt: int
     after: int | None = field(default=None, compare=False)
+    run_over: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +280,14 @@ class Failed:
 
 Outcome: TypeAlias = Done | Fetched | Failed
 
-CROSSED: Final = 412
-"""The status of a call that came after a stop which was not known when it was decided on."""
+STOPPED: Final = 412
+"""The status of a call that came after a stop of the user which was not known when it was decided on."""
+
+OUTDATED: Final = 409
+"""The same of a message, where the call is only right without it."""
 
 
-def crossed(effect: Abort | Prompt, outcome: Outcome) -> bool:
-    """Tell whether a call was not carried out since the user had stopped the session before it came."""
-    return effect.after is not None and isinstance(outcome, Failed) and outcome.status == CROSSED
+def crossed(effect: Abort | Prompt, outcome: Outcome) -> int | None:
+    """Return the status of a call that was not carried out since the user had gone on before it came."""
+    status = outcome.status if effect.after is not None and isinstance(outcome, Failed) else None
+    return status if status in {STOPPED, OUTDATED} else None

@@ -285,7 +285,10 @@ class Engine:
         attempt = follow_assistant_message(session, message, now)
         if attempt is None or session.turn is None:
             return []
-        return self._signals.answer(session, session.turn, attempt, message, self._context(session, now))
+        return [
+            *self.switching.gone_on(session),
+            *self._signals.answer(session, session.turn, attempt, message, self._context(session, now)),
+        ]
 
     def _run_event(self, session: Session, event: Event, context: Context) -> list[Effect]:
         match event:

@@ -36,8 +36,9 @@ from fallback_plugin.fallback.choosing import unlisted
 from fallback_plugin.fallback.classify import warm_up
 from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
-    CROSSED,
+    OUTDATED,
     PROBED,
+    STOPPED,
     Abort,
     Claim,
     CloseModel,
@@ -445,7 +446,7 @@ class FallbackPlugin:
         try:
             outcome = await self._call(effect, host)
         except HostCallError as error:
-            level = logging.DEBUG if error.status == CROSSED else logging.WARNING
+            level = logging.DEBUG if error.status in {STOPPED, OUTDATED} else logging.WARNING
             log.log(level, "%s: %s failed: %s", effect.session_id, type(effect).__name__, error)
             outcome = Failed(str(error), error.status)
         except Exception as error:  # the engine must hear of every outcome, or the session stays in flight
@@ -464,7 +465,7 @@ class FallbackPlugin:
     async def _call(self, effect: Effect, host: HostClient) -> Outcome:
         match effect:
             case Abort():
-                return Done(await host.abort(effect.session_id, after=effect.after))
+                return Done(await host.abort(effect.session_id, after=effect.after, run_over=effect.run_over))
             case Prompt():
                 return Done(await host.prompt(effect.session_id, effect.body, after=effect.after))
             case GiveUp():

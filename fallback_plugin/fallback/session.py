@@ -264,8 +264,8 @@ class Session:
     by message, that are to be stopped as soon as they begin. ``owed`` is a failed turn that waits for the end
     of its run. ``set_aside`` is the state to go on with after prompts for a model that the host does not
     list. ``asked_for`` is the message on which a model was asked that has said nothing yet. ``hides`` says
-    that a message was taken back for nothing and has yet to be shown again. ``heard`` is the sequence of the
-    last event.
+    that a message was taken back for nothing and has yet to be shown again. ``outdated`` is a switch that
+    gave way to a message of the user's which has yet to be seen. ``heard`` is the sequence of the last event.
     """
 
     id: str
@@ -277,6 +277,7 @@ class Session:
     unseen: SessionEvent | None = None
     looking: bool = False
     switch: Switch | None = None
+    outdated: Switch | None = None
     handed_in: Switch | None = None
     unwanted: dict[str, int] = field(default_factory=dict)
     redirect: Redirect | None = None

@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
-from fallback_plugin.fallback.context import SETTLE_S, Context, stop_run
+from fallback_plugin.fallback.context import NEWS_S, SETTLE_S, Context, stop_run
 from fallback_plugin.fallback.effects import (
     PROBED,
+    STOPPED,
     Abort,
     Claim,
     DeleteMessage,
@@ -175,9 +176,21 @@ class Switching:
     def settled(self, session: Session, context: Context) -> list[Effect]:
         """Go on with a turn that had ended as if all were well, now that its last events are in."""
         switch = session.switch
+        if switch is None and session.outdated is not None:
+            return self._after_news(session, session.outdated, context)
         if switch is None or switch.phase != "settling":
             return []
         return self._send_again(session, switch, context)
+
+    def gone_on(self, session: Session) -> list[Effect]:
+        """See a run go on with the next message: its failure is judged by itself."""
+        switch = session.switch
+        if switch is None or switch.phase != "settling" or session.turn is switch.turn:
+            return []
+        return [
+            *self.release(session),
+            Record(session.id, "no prompt", "the session went on to another turn"),
+        ]
 
     def release(self, session: Session) -> list[Effect]:
         """End the switch, whatever came of it; a message that was taken back for nothing is shown again."""
@@ -209,14 +222,18 @@ class Switching:
             switch.phase = "settling"
             return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
         switch.phase = "aborting"
-        return [*closed, Abort(session.id, attempt.number, context.knows(session)), record]
+        return [
+            *closed,
+            Abort(session.id, attempt.number, context.knows(session), switch.run == "over"),
+            record,
+        ]
 
     def _aborted(
         self, session: Session, switch: Switch, effect: Abort, outcome: Outcome, context: Context
     ) -> list[Effect]:
-        if crossed(effect, outcome):
+        if status := crossed(effect, outcome):
             session.ledger.withdraw(switch.failed_attempt.number)
-            return self._crossed(session)
+            return self._crossed(session) if status == STOPPED else self._outdated(session, switch)
         if isinstance(outcome, Failed):
             session.ledger.withdraw(switch.failed_attempt.number)
             switch.failed_attempt.failed = False
@@ -229,8 +246,26 @@ class Switching:
         return self._send_again(session, switch, context)
 
     def _crossed(self, session: Session) -> list[Effect]:
-        """End the switch: the user has stopped its turn, as the next event will tell."""
-        return [*self.release(session), Record(session.id, "no prompt", "the user has stopped the turn")]
+        """End the switch: the user has stopped its turn or sent a message, as the next event will tell."""
+        return [*self.release(session), Record(session.id, "no prompt", "the user has gone on meanwhile")]
+
+    def _outdated(self, session: Session, switch: Switch) -> list[Effect]:
+        """Let the switch give way to a message of the user's, which runs by itself unless it was stopped."""
+        if switch.attempt is not None:
+            switch.turn.attempts.remove(switch.attempt)
+        switch.attempt = switch.replay = None
+        restored = self.release(session)
+        session.outdated = switch
+        return [*restored, StartTimer(session.id, "settle", switch.failed_attempt.number, NEWS_S)]
+
+    def _after_news(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
+        """Send the message to which a switch gave way, if nothing runs it: our abort has stopped it."""
+        session.outdated = None
+        waits = session.turn is switch.turn and not switch.turn.cancelled and session.queued is not None
+        if not waits or not self.in_flight.claim(session.id):
+            return [Record(session.id, "no prompt", "the session went on to another turn")]
+        session.switch = switch
+        return self._send_again(session, switch, context)
 
     def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         if reason := switch.over(session.turn):
@@ -349,8 +384,8 @@ class Switching:
         attempt, state = switch.attempt, session.state
         if attempt is None or state is None or effect.attempt != attempt.number:
             return []
-        if crossed(effect, outcome):
-            return self._crossed(session)
+        if status := crossed(effect, outcome):
+            return self._crossed(session) if status == STOPPED else self._outdated(session, switch)
         refused = isinstance(outcome, Failed) and outcome.status is not None
         reason = switch.over(session.turn)
         if refused and reason is None:

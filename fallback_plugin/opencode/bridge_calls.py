@@ -51,9 +51,13 @@ class BridgeCalls:
         """The project folder this host instance works in."""
         return self._directory
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:
         """Stop the session's run. The host answers once the run is over."""
-        return _receipt(await self._call("session.abort", {"sessionID": session_id, "after": after}))
+        return _receipt(
+            await self._call(
+                "session.abort", {"sessionID": session_id, "after": after, "runIsOver": run_over}
+            )
+        )
 
     async def session(self, session_id: str) -> SessionInfo:
         """Look one session up."""

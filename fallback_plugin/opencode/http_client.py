@@ -183,7 +183,7 @@ class OpenCodeHttpClient:
         """Return the connected providers, their models, and what the host knows of these."""
         return read_catalog(await self._object("GET", "/config/providers", self._deadlines.boot_s))
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- cannot tell
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- cannot tell
         """Stop the session's run. The host answers once the run is over, and a second abort at once."""
         await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
         try:

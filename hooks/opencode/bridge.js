@@ -24,7 +24,12 @@ const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
 const MODEL_REQUESTED = "model.requested" // an event of ours, beside the host's own
 const HOLD_MESSAGES = ["session.abort", "session.promptAsync", "session.revert", "session.deleteMessage"]
-const CROSSED = 412 // the status of a call that comes too late
+// The statuses of calls that come too late: after a stop, after a message.
+const STOPPED = 412
+const OUTDATED = 409
+// Whether a call is only right as long as no message of the user's has come: a run that is over needs no abort, and one
+// that is run again in place is taken for newer than all others.
+const meantForLast = (call, { runIsOver, body }) => (call === "session.abort" ? runIsOver : call === "session.promptAsync" && body?.messageID)
 const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
 
 export class Bridge {
@@ -191,11 +196,9 @@ export class Bridge {
     })
   }
 
-  // Resolves when a message of the user's may be made.
+  // Resolves when a message of the user's may be made, with whether it had to wait.
   async messageComes(message) {
-    if (this.#prompts.isOurs(message)) return
-    this.#crossings.comes(message.sessionID, message.messageID)
-    await this.#crossings.clear(message.sessionID)
+    return !this.#prompts.isOurs(message) && this.#crossings.comes(message.sessionID, message.messageID)
   }
 
   // Whether the next step of a session may begin, once it may. Where it is of a prompt of ours that is not wanted any
@@ -213,6 +216,7 @@ export class Bridge {
     if (isBackground(request.agent)) return verdict === "begin"
     this.#prompts.over(sessionID)
     if (verdict !== "begin") return false
+    await this.#crossings.letThrough(sessionID)
     // The host's events do not show when a model is asked.
     this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: request.message?.id } })
     return true
@@ -330,8 +334,9 @@ export class Bridge {
     const sentAfter = this.#sequence
     const stopped = this.#editor?.objection(call, given)
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
-    if (this.#crossings.crosses(given.sessionID, given.after))
-      return { result: { status: CROSSED, data: null, sentAfter, answeredAfter: sentAfter } }
+    const unheard = this.#crossings.unheard(given.sessionID, given.after)
+    const refused = unheard === "stop" ? STOPPED : unheard === "message" && meantForLast(call, given) ? OUTDATED : null
+    if (refused) return { result: { status: refused, data: null, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
       if (call === "session.promptAsync")

@@ -1,39 +1,66 @@
 // Calls of ours and the user's doings that cross. A call that Python decided on before it heard of the user's stop, or
-// of the message after it, is meant for a run that is over, and would hit the next one. And a message that comes while
-// a call of ours is carried out waits for its end: it would be stopped with the run before it, or never be answered.
+// of a message, may be meant for a run that is over, and would hit the next one. And a message that comes while a call
+// of ours is carried out waits for its end: it would be stopped with the run before it, or never be answered.
 
 import { LIMITS } from "./limits.js"
 import { later, TIMES } from "./times.js"
 
 export class Crossings {
-  #stops = new Map() // session -> the user's last stop and the message after it, each by the sequence of its event
+  #stops = new Map() // session -> the sequence of the user's last stop
+  #messages = new Map() // session -> the last message since then, whether it is the first, and its event's sequence
   #calls = new Map() // session -> what of ours is being carried out
+  #held = new Map() // session -> the messages that wait, each as a promise of its event
 
   stopped(sessionID, sequence) {
-    this.#stops.delete(sessionID)
-    this.#stops.set(sessionID, { sequence, message: null, shown: 0, made: false })
-    if (this.#stops.size > LIMITS.sessions) this.#stops.delete(this.#stops.keys().next().value)
+    put(this.#stops, sessionID, sequence)
+    this.#messages.delete(sessionID)
   }
 
   forget(sessionID) {
     this.#stops.delete(sessionID)
+    this.#messages.delete(sessionID)
   }
 
-  // A message of the user's is about to be made; nobody can have heard of it.
-  comes(sessionID, messageID) {
-    const stop = this.#stops.get(sessionID)
-    if (stop && (stop.message === null || stop.shown === Infinity)) Object.assign(stop, { message: messageID, shown: Infinity })
+  // A message of the user's is about to be made; nobody can have heard of it. Resolves when it may be, with whether it
+  // had to wait.
+  async comes(sessionID, messageID) {
+    const last = this.#messages.get(sessionID)
+    const afterStop = last === undefined || last.sequence === Infinity ? this.#stops.has(sessionID) && last?.afterStop !== false : false
+    const message = { id: messageID, afterStop, sequence: Infinity, made: false }
+    const shown = new Promise((resolve) => (message.resolve = resolve))
+    put(this.#messages, sessionID, message)
+    if (!this.#calls.has(sessionID)) {
+      message.made = true
+      return false
+    }
+    const held = this.#held.get(sessionID) ?? new Set()
+    this.#held.set(sessionID, held.add(shown))
+    shown.then(() => held.delete(shown) && held.size === 0 && this.#held.get(sessionID) === held && this.#held.delete(sessionID))
+    await this.#nothingUnderWay(sessionID)
+    message.made = true
+    return true
   }
 
   shown(sessionID, messageID, sequence) {
-    const stop = this.#stops.get(sessionID)
-    if (stop?.shown === Infinity && stop.message === messageID) stop.shown = sequence
+    const message = this.#messages.get(sessionID)
+    if (message?.id !== messageID || message.sequence !== Infinity) return
+    message.sequence = sequence
+    message.resolve()
   }
 
-  // Whether Python knew of less than has happened when it decided on a call; `after` is the last event that it knew.
-  crosses(sessionID, after) {
-    const stop = this.#stops.get(sessionID)
-    return Boolean(stop) && typeof after === "number" && after < Math.max(stop.sequence, stop.shown)
+  // Whether a message was made since the last stop: whatever was stopped is over.
+  goesOn(sessionID) {
+    return this.#stops.has(sessionID) && Boolean(this.#messages.get(sessionID)?.made)
+  }
+
+  // What Python had not heard of when it decided on a call, the last event that it knew being `after`: "stop",
+  // "message", or nothing.
+  unheard(sessionID, after) {
+    if (typeof after !== "number") return null
+    const message = this.#messages.get(sessionID)
+    if (after < (this.#stops.get(sessionID) ?? 0)) return "stop"
+    if (!message || after >= message.sequence) return null
+    return message.afterStop ? "stop" : "message"
   }
 
   // Take in that something of ours is under way until `end`.
@@ -47,23 +74,23 @@ export class Crossings {
     this.#calls.set(sessionID, calls.add(ended))
   }
 
-  // Resolves when a message may be made: nothing of ours is under way in its session, and nothing more follows at once.
-  async clear(sessionID) {
-    await this.#nothingUnderWay(sessionID)
-    const stop = this.#stops.get(sessionID)
-    if (stop?.message) stop.made = true
-  }
-
-  // Whether a message was made since the last stop: whatever was stopped is over.
-  goesOn(sessionID) {
-    return Boolean(this.#stops.get(sessionID)?.made)
+  // Resolves when the messages that waited are made, so that the run which is about to ask its model answers them too.
+  async letThrough(sessionID) {
+    const held = this.#held.get(sessionID)
+    if (held) await Promise.race([Promise.all(held), new Promise((resolve) => later(TIMES.letThrough, resolve))])
   }
 
   async #nothingUnderWay(sessionID) {
     const limit = new Promise((resolve) => later(TIMES.crossing, () => resolve("late")))
     while (this.#calls.has(sessionID)) {
       if ((await Promise.race([Promise.all(this.#calls.get(sessionID)), limit])) === "late") return
-      await new Promise((resolve) => later(TIMES.nextCall, resolve))
+      await new Promise((resolve) => later(TIMES.nextCall, resolve)) // another one may follow at once
     }
   }
+}
+
+function put(map, sessionID, value) {
+  map.delete(sessionID)
+  map.set(sessionID, value)
+  if (map.size > LIMITS.sessions) map.delete(map.keys().next().value)
 }

@@ -46,7 +46,9 @@ function hooks(bridge) {
 
     "chat.message": harmless(async (input, output) => {
       const messageID = input.messageID ?? output.message?.id
-      await bridge.messageComes({ sessionID: input.sessionID, messageID, model: input.model })
+      const waited = await bridge.messageComes({ sessionID: input.sessionID, messageID, model: input.model })
+      // The host answers the newest message, by this time, and what was sent again meanwhile counts as new.
+      if (waited) output.message.time.created = Date.now()
       const answer = await bridge.ask("chat.message", () => ({
         sessionID: input.sessionID,
         messageID,

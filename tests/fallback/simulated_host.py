@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from fallback_plugin.events import Event, StoredMessage
 from fallback_plugin.fallback.effects import (
-    CROSSED,
+    STOPPED,
     Abort,
     DeleteMessage,
     Done,
@@ -148,7 +148,7 @@ class SimulatedHost:
         """Carry a call out and queue its answer behind the events it caused."""
         outcome: Outcome = Done()
         if isinstance(call, Abort | Prompt) and call.after is not None and call.after < self.stop_asked_at:
-            outcome = Failed("the user has stopped it", CROSSED)
+            outcome = Failed("the user has stopped it", STOPPED)
         elif isinstance(call, Abort):
             sent_after = self.sequence
             self.abort()

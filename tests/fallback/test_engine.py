@@ -15,7 +15,7 @@ from fallback_plugin.events import (
     UserMessage,
 )
 from fallback_plugin.fallback import effects
-from fallback_plugin.fallback.effects import CROSSED, Done, Failed, Fetched, TimerFired
+from fallback_plugin.fallback.effects import STOPPED, Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S, PromptRequest
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
@@ -1082,7 +1082,7 @@ class TestUsersStop:
         stage.user("msg_5")
         assert not stage.engine.is_stopped(stage.session, "msg_5")
 
-    @pytest.mark.parametrize("status", [CROSSED, 500])
+    @pytest.mark.parametrize("status", [STOPPED, 500])
     def test_P1_one_that_the_hosts_abort_crosses_ends_the_switch(self, status: int) -> None:
         """The bridge refuses an abort that was decided on before the stop: it could hit the next message."""
         stage = on_retry(Stage())
@@ -1092,7 +1092,7 @@ class TestUsersStop:
         assert stage.prompts == []
         assert not stage.in_flight
         said = [toast for toast in stage.toasts if "did not stop" in toast.message]
-        assert bool(said) == (status != CROSSED)
+        assert bool(said) == (status != STOPPED)
         stage.abort_requested()
         stage.user("msg_5")
         stage.answer("msg_6")
@@ -1103,7 +1103,7 @@ class TestUsersStop:
     def test_P1_one_that_our_prompt_crosses_ends_the_switch(self) -> None:
         stage = on_retry(Stage())
         stage.aborted()
-        stage.refused(CROSSED)
+        stage.refused(STOPPED)
         assert len(stage.prompts) == 1
         assert not stage.in_flight
         stage.abort_requested()

@@ -47,7 +47,7 @@ class Host:
     hangs: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.aborts.append(session_id)
         if self.abort_error:
             raise self.abort_error

@@ -46,7 +46,7 @@ async def test_an_abort_says_between_which_events_it_happened() -> None:
     assert peer.asked == [
         (
             "host/call",
-            {"call": "session.abort", "arguments": {"sessionID": "ses_1", "after": 3}},
+            {"call": "session.abort", "arguments": {"sessionID": "ses_1", "after": 3, "runIsOver": False}},
             DEADLINES_S["session.abort"],
         )
     ]

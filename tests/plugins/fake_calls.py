@@ -28,7 +28,7 @@ class FakeCalls:
     calls: list[tuple[str, str]] = field(default_factory=list)
     is_gone: bool = False
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- the protocol's
         self.calls.append(("abort", session_id))
         return Receipt(sent_after=1, answered_after=2)
 

@@ -62,7 +62,7 @@ class Host:
         assert self.on is not None
         self.on.giving_up.give_up(session_id, agent, flowing=flowing)
 
-    async def abort(self, session_id: str, *, after: int | None = None) -> Receipt:  # noqa: ARG002 -- the protocol's
+    async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- the protocol's
         raise AssertionError(f"{session_id} was aborted")
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
