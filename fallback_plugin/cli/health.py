@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fallback_plugin.health.scope import Key
 
 _SERVER_TIMEOUT_S: Final = 5.0
+_WHAT_TO_NAME: Final = "name a model or a provider, or everything with --all"
 _HEADINGS: Final = ("what", "reason", "state", "left", "until", "failures", "probe")
 
 
@@ -49,16 +50,17 @@ def health(context: click.Context, *, as_json: bool, config_file: Path | None) -
 def clear(context: click.Context, model: str | None, *, everything: bool) -> None:
     """Forget what closes MODEL, a provider/model[:variant], or what is closed of a provider.
 
-    It may be asked again at once, also by sessions in which it failed. Without MODEL and --all nothing is
-    forgotten: what could be is listed.
+    It may be asked again at once, also by sessions in which it failed. Without MODEL and --all this is an
+    error that lists what could be named.
     """
     if everything and model is not None:
-        raise click.UsageError("name a model or a provider, or everything with --all, not both")
+        raise click.UsageError(f"{_WHAT_TO_NAME}, not both")
+    if not model and not everything:
+        with _opened(context.obj) as store:
+            known = [key for key, _ in store.view(time.time()).entries()]
+        raise click.UsageError("\n".join([_WHAT_TO_NAME, *_commands(known)]))
     with _opened(context.obj) as store:
         known = [key for key, _ in store.view(time.time()).entries()]
-        if model is None and not everything:
-            click.echo("\n".join(_commands(known)))
-            return
         closing = known if model is None else _closing(model, known)
         store.clear(closing)
         for key in closing:
@@ -99,14 +101,14 @@ def _closing(model: str, known: Sequence["Key"]) -> list["Key"]:
 
 
 def _commands(known: Sequence["Key"]) -> list[str]:
-    """Return the commands that clear what is closed."""
+    """Return the commands that clear what is closed, below a line that introduces them."""
     if not known:
-        return ["nothing to clear: nothing is closed"]
+        return ["nothing is closed now"]
     of = (_shown(key) if key.scope == "model" else _printable(key.provider) for key in known)
     named = dict.fromkeys(of)
     write = "fallback-plugin health clear"
     return [
-        "nothing is cleared yet; write one of",
+        "what is closed now is cleared by",
         *(f"  {write} {each}" for each in named),
         f"  {write} --all",
     ]

@@ -150,14 +150,15 @@ def test_a_model_and_all_is_one_too_many() -> None:
     assert "name a model or a provider, or everything with --all, not both" in result.stderr
 
 
-def test_P5_clear_alone_says_what_to_write(store: SqliteHealth) -> None:
+def test_P5_clear_alone_is_a_usage_error_that_says_what_to_write(store: SqliteHealth) -> None:
     close_all_scopes(store)
 
     result = run("clear")
 
-    assert result.exit_code == 0
-    first, *commands = result.stdout.splitlines()
-    assert first == "nothing is cleared yet; write one of"
+    assert (result.exit_code, result.stdout) == (2, "")
+    error, said, *commands = result.stderr.partition("Error: ")[2].splitlines()
+    assert error == "name a model or a provider, or everything with --all"
+    assert said == "what is closed now is cleared by"
     assert [command.removeprefix("  fallback-plugin health clear ") for command in commands] == [
         "openai/gpt-5.1",
         "openrouter",
@@ -167,8 +168,24 @@ def test_P5_clear_alone_says_what_to_write(store: SqliteHealth) -> None:
     assert len(store.view(time.time()).entries()) == 5
 
 
-def test_P5_clear_alone_says_so_where_nothing_is_closed() -> None:
-    assert run("clear").stdout == "nothing to clear: nothing is closed\n"
+@pytest.mark.parametrize("arguments", [[], [""]], ids=["no name", "empty name"])
+def test_P5_clear_alone_is_a_usage_error_also_where_nothing_is_closed(arguments: list[str]) -> None:
+    result = run("clear", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(
+        "Error: name a model or a provider, or everything with --all\nnothing is closed now\n"
+    )
+
+
+def test_P5_clear_alone_with_an_unusable_file_says_what_is_wrong_with_it(file: Path) -> None:
+    file.mkdir(parents=True)
+
+    result = run("clear")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {file}: it cannot be opened")
+    assert "nothing is closed" not in result.stderr
 
 
 def test_what_is_no_model_is_an_error() -> None:
