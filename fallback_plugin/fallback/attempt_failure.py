@@ -17,6 +17,8 @@ _UNSAID: Final[Mapping[Ending, FailureKind]] = {
 }
 """The kinds of failures that have no words."""
 
+_CUT_OFF: Final = frozenset[Ending]({"cut", "broken"})
+
 
 def attempt_failure(
     model: ModelRef, error: HostError, ending: Ending, now: float, *, rules: Iterable[Rule] = ()
@@ -24,5 +26,5 @@ def attempt_failure(
     """Return the failure of a request to ``model`` that ended so; ``rules`` are the user's own."""
     kind = _UNSAID.get(ending)
     if kind is not None:
-        return Failure(kind=kind, evidence=f"request: {ending}")
+        return Failure(kind=kind, evidence=f"request: {ending}", cut_off=ending in _CUT_OFF)
     return classify(error, now, rules=rules, provider=model.provider)

@@ -60,6 +60,7 @@ class Failure:
         provider_code: the provider's own code or type.
         evidence: what decided: ``name:…``, ``code:…``, ``status:…``, ``phrase:…`` or ``rule:…``.
         lasting: a short wait cannot help, though it does for most failures of the kind.
+        cut_off: the answer had begun to come and ended without its proper end.
     """
 
     kind: FailureKind
@@ -69,6 +70,7 @@ class Failure:
     provider_code: str | None = None
     evidence: str = ""
     lasting: bool = False
+    cut_off: bool = False
 
     def with_host_wait(self, wait_s: float) -> "Failure":
         """Return the failure with the host's own wait for its next attempt, where that says something."""

@@ -15,7 +15,7 @@ from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.evidence import plain
 from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.policy import Action, decide
-from fallback_plugin.fallback.signals import EMPTY_ENDS, empty_answer
+from fallback_plugin.fallback.signals import CUT, EMPTY_ENDS, empty_answer
 from fallback_plugin.settings import FailureKind, Settings
 from fallback_plugin.wire.error import read_error
 from fallback_plugin.wire.fields import Json, integer, optional_object, text
@@ -155,7 +155,7 @@ def _of_message(info: Json, report: Json, now: float, provider: str | None, sett
         action: JudgedAction = "self_abort" if _ours(report) else "user_abort"
         return Judgement("abort", action, rule="completed without a finish")
     if finish == "unknown":
-        return _judged(Failure(kind="transport", evidence="finish:unknown"), provider, settings)
+        return _judged(CUT, provider, settings)
     if finish is not None and finish in _EMPTY_ENDS and not _speaks(report.get("parts", info.get("parts"))):
         return _judged(empty_answer(finish), provider, settings)
     return Judgement("ok", "no_fallback", rule="no failure")

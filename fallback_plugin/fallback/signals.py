@@ -27,7 +27,7 @@ from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState, Plan
 from fallback_plugin.fallback.switching import Switching
 
-CUT: Final = Failure(kind="transport", evidence="finish:unknown")
+CUT: Final = Failure(kind="transport", evidence="finish:unknown", cut_off=True)
 """OpenCode ends a step so when a stream stops without a finish reason, and asks again at once, for ever."""
 
 HANDED_ON: Final = "fallback-plugin goes on"

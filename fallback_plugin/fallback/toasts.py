@@ -17,7 +17,7 @@ KIND_WORDS: Final[Mapping[FailureKind, str]] = {
     "concurrency": "has too many requests open",
     "overload": "overloaded",
     "server": "server error",
-    "transport": "unreachable",
+    "transport": "connection failed",
     "timeout": "does not answer",
     "empty_response": "answered nothing",
     "auth": "refused the key",
@@ -35,10 +35,13 @@ KIND_WORDS: Final[Mapping[FailureKind, str]] = {
     "unknown": "failed",
 }
 
+_CUT_OFF: Final = "answer was cut off"
+"""Said in place of the words for the kind: of this failure it is known that the provider was reached."""
+
 
 def describe(failure: Failure) -> str:
     """Say in a few words what happened, with the status where there is one."""
-    words = KIND_WORDS[failure.kind]
+    words = _CUT_OFF if failure.cut_off else KIND_WORDS[failure.kind]
     return f"{words} ({failure.http_status})" if failure.http_status else words
 
 

@@ -21,7 +21,7 @@ REASONS: Final[dict[Behaviour, str]] = {
     "rejected": "refused the key (401)",
     "overloaded": "overloaded",
     "empty": "answered nothing",
-    "cut": "unreachable",
+    "cut": "answer was cut off",
 }
 RESTING: Final = frozenset[Behaviour]({"limited", "rested", "overloaded", "cut"})
 """Failures that time heals, so that the end of the rest is said."""

@@ -253,6 +253,14 @@ def cut_step(stage: Stage, message: str, model: ModelRef) -> None:
     stage.answer(message, model, finish="unknown")
 
 
+def test_a_step_that_ends_without_a_reason_is_said_to_be_cut_off() -> None:
+    stage = stage_with(chain=("spare/a",))
+    stage.user()
+    cut_step(stage, "msg_2", PRIMARY)
+    stage.aborted()
+    assert stage.toasts[-1].message == f"{PRIMARY}: answer was cut off. Trying {A} …"
+
+
 class TestCutWithNoModelLeft:
     def exhausted(self) -> Stage:
         stage = on_retry(stage_with(chain=("spare/a",)))

@@ -113,6 +113,16 @@ def test_an_answer_with_nothing_in_it_is_a_failure(ending: Ending) -> None:
     assert failed(begin(), ending=ending) == A
 
 
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [("empty", "answered nothing"), ("cut", "answer was cut off"), ("silent", "does not answer")],
+)
+def test_what_became_of_the_answer_is_said(ending: Ending, words: str) -> None:
+    stage = begin()
+    failed(stage, ending=ending)
+    assert stage.toasts[0].message == f"{PRIMARY}: {words}. Trying {A} …"
+
+
 def test_an_answer_that_has_begun_is_no_other_models_to_finish() -> None:
     assert failed(begin(), ending="broken") is None
 

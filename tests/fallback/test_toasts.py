@@ -29,6 +29,14 @@ def test_a_failure_is_told_with_its_status() -> None:
     assert toasts.describe(LIMITED) == "rate limited (429)"
 
 
+def test_a_failure_of_the_connection_does_not_claim_that_nobody_was_reached() -> None:
+    assert toasts.describe(Failure(kind="transport")) == "connection failed"
+
+
+def test_an_answer_that_was_cut_off_is_said_to_be() -> None:
+    assert toasts.describe(Failure(kind="transport", cut_off=True)) == "answer was cut off"
+
+
 @pytest.mark.parametrize("kind", FAILURE_KINDS)
 def test_a_failure_without_a_status_is_told_in_words_alone(kind: FailureKind) -> None:
     assert toasts.describe(Failure(kind=kind)) == toasts.KIND_WORDS[kind]

@@ -48,6 +48,7 @@ FAILURES: Final[dict[str, Reply]] = {
     "hangs": hang_before_headers(),
     "stalls": hang("Half an answer of the failing model"),
 }
+TOLD: Final[dict[str, Reply]] = {"cut-and-told": cut("Half an "), "reset-and-told": reset("Half an ")}
 SETTINGS: Final = """
 [fallback]
 fallback_models = ["spare/answers"]
@@ -67,7 +68,7 @@ write = "allow"
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[ScriptedProvider]:
-    scripts = {name: [reply] for name, reply in FAILURES.items()} | {
+    scripts = {name: [reply] for name, reply in (FAILURES | TOLD).items()} | {
         "told-to-rest": [status(429, headers={"retry-after": "3600"})],
         "fails-first": [status(503)],
         "idles": [status(429)],
@@ -85,7 +86,7 @@ def provider() -> Iterator[ScriptedProvider]:
 def server(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider) -> Iterator[AgentServer]:
     # What a test closes, no other one asks for: they come in any order.
     own = ("told-to-rest", "fails-first", "idles", "after-a-tool", "cleared", "short-rest")
-    models = {f"of-{name}": [name] for name in [*FAILURES, *own]}
+    models = {f"of-{name}": [name] for name in [*FAILURES, *TOLD, *own]}
     models["spare"] = ["answers", "fails-as-well"]
     home = AgentHome(tmp_path_factory.mktemp("host"), provider, models, SETTINGS)
     with AgentServer(home) as server:
@@ -124,6 +125,19 @@ def test_the_turn_goes_on_with_the_next_model(
     assert len(provider.requests("answers", session=session)) == 1
     server.events.wait_for_toast("success", since=position)
     assert [toast["variant"] for toast in server.events.toasts(position)] == ["warning", "success"]
+
+
+@pytest.mark.parametrize("failure", TOLD)
+def test_an_answer_that_was_cut_off_is_said_to_be(server: AgentServer, failure: str) -> None:
+    session = server.create_session()
+    position = server.events.position
+
+    server.prompt(session, "Who answers?", f"of-{failure}/{failure}", agent="build")
+
+    server.events.wait_for_toast("success", since=position)
+    trying, now_on = (toast["message"] for toast in server.events.toasts(position))
+    assert trying == f"of-{failure}/{failure}: answer was cut off. Trying spare/answers …"
+    assert f"of-{failure}/{failure}: answer was cut off, rests until " in now_on
 
 
 def test_the_idle_comes_once_and_after_the_end(server: AgentServer) -> None:

@@ -51,6 +51,7 @@ EMPTY: Final = "empty-then-more"
 BEFORE_MISSING: Final = "limited-before-missing"
 ALWAYS_CUT: Final = ("always-cut", "cut-as-well")
 CUT_LATER: Final = ("cut-first", "cut-later")
+TOLD: Final[Mapping[str, Reply]] = {"cut-and-told": cut("Half an "), "reset-and-told": reset("Half an ")}
 THOUGHTFUL: Final = "thoughtful-then-limited"
 LATER: Final = Gate()
 SETTLED_S: Final = 0.6
@@ -86,7 +87,7 @@ fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 
 @pytest.fixture(scope="module")
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
-    single = {**LOUD, **SILENT, **HEALTHY, BEFORE_MISSING: status(429)}
+    single = {**LOUD, **SILENT, **HEALTHY, **TOLD, BEFORE_MISSING: status(429)}
     single |= {EMPTY: stream(), "limited-behind": status(429)}
     single |= dict.fromkeys(ALWAYS_CUT, cut("Half an "))
     single |= dict(zip(CUT_LATER, (cut("Half an "), cut("Half of ", LATER)), strict=True))
@@ -145,6 +146,15 @@ def test_a_failure_without_a_status_is_answered_by_the_fallback(begin: BeginTurn
     assert [model for model in turn.asked() if model != primary] == ["fallback-a"]
     assert turn.user_texts() == [[PROMPT]]
     assert turn.said() == ["warning", "success"]
+
+
+@pytest.mark.parametrize("primary", TOLD)
+def test_an_answer_that_was_cut_off_is_said_to_be(begin: BeginTurn, primary: str) -> None:
+    turn = begin(ref(primary)).wait_for_switch("Answer of a.")
+
+    trying, now_on = (toast["message"] for toast in turn.toasts())
+    assert trying == f"{ref(primary)}: answer was cut off. Trying {ref('fallback-a')} …"
+    assert f"{ref(primary)}: answer was cut off, rests until " in now_on
 
 
 @pytest.mark.parametrize("primary", AFTER_TOOL)

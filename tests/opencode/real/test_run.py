@@ -223,6 +223,14 @@ def test_P19_a_turn_that_is_replayed_after_its_run_says_so_on_one_line(finished:
     assert line.startswith(f"Model fallback: Now on {ref('of-anthropic')}. {ref(model)}: ")
 
 
+@pytest.mark.parametrize("case", [f"cut-{SAME}", f"cut-{OTHER}", "cut-none"])
+def test_an_answer_that_was_cut_off_is_said_to_be(finished: Runs, case: str) -> None:
+    done, _ = finished[case].result()
+
+    assert f"{ref('cut')}: answer was cut off, rests until " in done.stderr
+    assert "unreachable" not in done.stderr
+
+
 def test_P19_a_run_on_its_own_model_says_nothing(finished: Runs) -> None:
     done, _ = finished["well"].result()
 

@@ -40,7 +40,7 @@ const KINDS = {
   concurrency: 'too many requests open',
   overload: 'overloaded',
   server: 'server error',
-  transport: 'unreachable',
+  transport: 'connection failed',
   timeout: 'did not answer in time',
   empty_response: 'answered nothing',
   auth: 'refused the key',
