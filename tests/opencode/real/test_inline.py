@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.loopback.dialects import ANSWERS, anthropic
 from tests.loopback.event_log import Raw
 from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
+from tests.loopback.opencode_run import run
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import SMALL_MODEL, ScriptedProvider
 from tests.loopback.reply import status, stream, tool_call
@@ -51,10 +53,12 @@ SETTINGS: Final = "\n".join(
         f"[agents.login]\n{chain('of-login/second-login')}",
         f"[agents.to-login]\n{chain('of-login/third-login')}",
         f"[agents.signed]\n{chain('of-signed/after-thoughts')}",
+        f"[agents.hopeless]\n{chain(ref('refused-as-well'))}",
     ]
 )
-AGENTS: Final = [*SDKS, "login", "to-login", "signed"]
-OPENAI_COMPATIBLE: Final = ("limited", "fallback", "before-login", "parent", "child")
+AGENTS: Final = [*SDKS, "login", "to-login", "signed", "hopeless"]
+REFUSED: Final = ("refused", "refused-as-well")
+OPENAI_COMPATIBLE: Final = ("limited", "fallback", "before-login", "parent", "child", "awaited", *REFUSED)
 
 
 def log_in(home: OpenCodeHome) -> None:
@@ -74,8 +78,10 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
         "of-signed": ["thoughtful", "after-thoughts"],
     }
     npm = {"of-signed": "@ai-sdk/anthropic"}
-    for model in ("limited", "before-login", "child", "first-login"):
+    for model in ("limited", "before-login", "child", "first-login", "awaited"):
         provider.script(model, status(429))
+    for model in REFUSED:
+        provider.script(model, status(401))
     for model in ("fallback", "second-login", "third-login"):
         provider.script(model, stream(f"Answer of {model}."))
     provider.script("parent", tool_call("task", TASK), stream("All ", "is known."))
@@ -175,6 +181,34 @@ def test_a_subagent_goes_on_and_its_parent_gets_the_answer(
     told = [message for message in turn.requests()[-1].body["messages"] if message["role"] == "tool"]
     assert "Answer of fallback." in json.dumps(told)
     assert turn.asked() == ["parent", "parent"]
+
+
+def test_a_client_that_waits_for_the_answer_gets_the_fallbacks(server: OpenCodeServer) -> None:
+    answer = server.answer(server.create_session(), PROMPT, ref("awaited"))
+
+    assert (answer["info"].get("error"), answer["info"]["finish"]) == (None, "stop")
+    assert [part["text"] for part in answer["parts"] if part["type"] == "text"] == ["Answer of fallback."]
+
+
+def test_a_client_that_waits_for_the_answer_gets_an_error_when_all_models_fail(
+    server: OpenCodeServer,
+) -> None:
+    answer = server.answer(server.create_session(), PROMPT, ref("refused"), agent="hopeless")
+
+    assert answer["info"]["error"]["data"]["statusCode"] == 401
+    assert "finish" not in answer["info"]
+
+
+def test_run_attach_ends_with_status_0_when_all_models_fail_as_the_docs_say(
+    opencode_binary: Path, server: OpenCodeServer, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """OpenCode's command looks at its request's HTTP status alone; see docs/how-to.md, `opencode run`."""
+    client = OpenCodeHome(tmp_path / "client", provider, provider_each(REFUSED))
+
+    ended = run(opencode_binary, client, ref("refused"), "--attach", server.url, "--agent", "hopeless")
+
+    assert provider.requests("refused") or provider.requests("refused-as-well")
+    assert (ended.status, ended.stdout) == (0, "")
 
 
 def test_a_title_is_written_by_the_next_model(server: OpenCodeServer, provider: ScriptedProvider) -> None:
