@@ -9,7 +9,6 @@ from typing import Final
 
 from fallback_plugin import events
 from fallback_plugin.events import AssistantMessage, Event, SessionEvent, StoredMessage, UserMessage
-from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import chain_for
 from fallback_plugin.fallback.context import Context, stop_run, stop_timers
 from fallback_plugin.fallback.effects import (
@@ -21,11 +20,10 @@ from fallback_plugin.fallback.effects import (
     GiveUp,
     Outcome,
     Record,
-    Reopen,
     TimerFired,
     Unrevert,
 )
-from fallback_plugin.fallback.exhaustion import first_left
+from fallback_plugin.fallback.first_answer import first_answer
 from fallback_plugin.fallback.follow import (
     BESIDE,
     adopt_history,
@@ -204,7 +202,7 @@ class Engine:
     ) -> list[Effect]:
         """Take in what an owed turn was answered with; None if the host refused it."""
         session = self._sessions[session_id]
-        return judge_answer(session, settlement, answer, self._context(session, now))
+        return judge_answer(session, settlement, answer, self.health, self._context(session, now))
 
     def prune(self, now: float) -> None:
         """Forget sessions that have been quiet for long, but for the primary of those that were moved."""
@@ -319,17 +317,11 @@ class Engine:
         """Take in the first sign of life of a step, and of a fallback."""
         attempt.silent = False
         session.asked_for = None
-        first, attempt.answered = not attempt.answered, True
-        effects = [*stop_timers(session)[:1], *context.stall_timer(session, attempt)]
-        if first and self.health.knows(attempt.model):
-            effects.append(Reopen(session.id, attempt.model, attempt.asked_at))
-        retried = session.turn is not None and session.turn.asked_again > 0
-        if first and attempt.dispatched and not attempt.failed and not retried:
-            effects += context.toast(
-                session, toasts.switched(attempt.model, first_left(session, context.now))
-            )
-            effects.append(Record(session.id, "switched", str(attempt.model)))
-        return effects
+        return [
+            *stop_timers(session)[:1],
+            *context.stall_timer(session, attempt),
+            *first_answer(session, attempt, self.health, context),
+        ]
 
     def _read_first(self, session: Session, event: SessionEvent) -> list[Effect]:
         """Read the history before judging a failure of a turn whose beginning was not seen."""

@@ -7,9 +7,11 @@ from fallback_plugin.events import AssistantMessage, StoredMessage
 from fallback_plugin.fallback.classify import Failure, classify
 from fallback_plugin.fallback.context import Context
 from fallback_plugin.fallback.effects import Effect, Record
+from fallback_plugin.fallback.first_answer import first_answer
 from fallback_plugin.fallback.owing import owe
 from fallback_plugin.fallback.replay import in_place, turn_to_replay
 from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn
+from fallback_plugin.fallback.shared_health import SharedHealth
 from fallback_plugin.fallback.signals import empty_answer
 from fallback_plugin.fallback.state import Refusal
 from fallback_plugin.fallback.switching import Switching
@@ -53,6 +55,7 @@ def settle(
     turn.half_answers.clear()
     turn.running = True
     turn.attempts.append(session.new_attempt(planned.model, dispatched=True))
+    turn.attempt.asked_at = context.now
     prompt = in_place(user, planned.model)
     effects: list[Effect] = [
         *([] if planned.retries else context.close(session, failed.model, failure)),
@@ -64,7 +67,11 @@ def settle(
 
 
 def judge_answer(
-    session: Session, settlement: Settlement, answer: StoredMessage | None, context: Context
+    session: Session,
+    settlement: Settlement,
+    answer: StoredMessage | None,
+    health: SharedHealth,
+    context: Context,
 ) -> list[Effect]:
     """Take in what an owed turn was answered with; it is owed anew if that is nothing.
 
@@ -83,4 +90,4 @@ def judge_answer(
         return owe(session, turn, classify(error, context.now, rules=rules, provider=provider), "over")
     if not any(part.type == "text" and part.text and part.text.strip() for part in answer.parts):
         return owe(session, turn, empty_answer("stop"), "finished")
-    return [Record(session.id, "switched", str(turn.attempt.model))]
+    return first_answer(session, turn.attempt, health, context)

@@ -100,6 +100,50 @@ def test_no_answer_is_no_success(stored: StoredMessage | None) -> None:
     assert judged(stage, settle(stage), stored)
 
 
+def said_switched(stage: Stage) -> tuple[list[str], list[str]]:
+    """Return what was written down of answers by another model, and the toasts that told of them."""
+    written = [each.reason for each in stage.all(effects.Record) if each.decision == "switched"]
+    return written, [toast.message for toast in stage.toasts if toast.variant == "success"]
+
+
+def test_an_answer_that_is_seen_in_events_and_returned_is_told_of_once() -> None:
+    stage = run()
+    stage.error(api_error(401))
+    settlement = settle(stage)
+    stage.began("msg_3", A)
+    stage.content("msg_3")
+    judged(stage, settlement, answer("All well."))
+    assert said_switched(stage) == ([str(A)], [f"Now on {A}. {PRIMARY}: refused the key (401)."])
+
+
+def test_an_answer_whose_events_come_after_it_was_returned_is_told_of_once() -> None:
+    stage = run()
+    stage.error(api_error(401))
+    judged(stage, settle(stage), answer("All well."))
+    stage.began("msg_3", A)
+    stage.content("msg_3")
+    assert said_switched(stage) == ([str(A)], [f"Now on {A}. {PRIMARY}: refused the key (401)."])
+
+
+def test_an_answer_whose_events_have_not_come_shows_that_its_model_is_back() -> None:
+    stage = run()
+    stage.close(A, stage.now + 10)
+    stage.now += 20
+    stage.error(api_error(401))
+    judged(stage, settle(stage), answer("All well."))
+    assert [(each.model, each.asked_at) for each in stage.all(effects.Reopen)] == [(A, stage.now)]
+
+
+def test_an_answer_of_the_same_model_asked_once_more_is_no_switch() -> None:
+    stage = run()
+    stage.error({"name": "UnknownError", "data": {"message": "Something odd."}})
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == PRIMARY
+    judged(stage, settlement, answer("All well."))
+    assert said_switched(stage) == ([], [])
+
+
 def test_when_all_have_failed_it_is_said_once_and_nothing_is_left_to_do() -> None:
     stage = run()
     assert failed(stage) == A
