@@ -178,6 +178,10 @@ def adopt_history(session: Session, history: Sequence[StoredMessage], now: float
     under_way = next((user for user in asked if user.id == answered), asked[-1])
     turn = begin_turn(session, under_way, now)
     session.queued = asked[-1] if under_way is not asked[-1] else None
+    of_turn = [answer for answer in answers if answer.parent_id == turn.message_id]
+    if of_turn and not same_model(of_turn[0].model, turn.attempt.model):
+        # A host that ran the message again names on it the model it ran it on at last.
+        turn.attempt.model = of_turn[0].model
     for stored in history:
         if isinstance(stored.info, AssistantMessage) and stored.info.parent_id == turn.message_id:
             follow_assistant_message(session, stored.info, now)

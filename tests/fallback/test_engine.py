@@ -7,6 +7,7 @@ import pytest
 
 from fallback_plugin.events import (
     AssistantMessage,
+    HostError,
     Part,
     SessionAbortRequested,
     SessionCreated,
@@ -981,6 +982,29 @@ class TestUnseenTurn:
         switched = (*self.history(), StoredMessage(info=later))
         stage.finish(stage.last(effects.FetchMessages), Fetched(messages=switched))
         assert stage.all(effects.Claim) == []
+
+    def test_what_fails_in_a_turn_that_was_switched_before_is_the_model_asked_now(self) -> None:
+        """OpenCode names the fallback on the user's message as well, once it was sent again."""
+        stage = Stage()
+        stage.retry()
+        user = replace(stored_turn().info, model=A)
+        refused = AssistantMessage(
+            id="msg_2",
+            session_id="ses_1",
+            parent_id="msg_1",
+            model=PRIMARY,
+            created_at=2.0,
+            agent="build",
+            completed=True,
+            error=HostError(name="APIError", message="refused", status_code=401),
+        )
+        asked_now = replace(refused, id="msg_3", model=A, completed=False, error=None, created_at=3.0)
+        history = (StoredMessage(info=user), StoredMessage(info=refused), StoredMessage(info=asked_now))
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=history))
+        stage.retry(attempt=2)
+        stage.aborted()
+        assert stage.asked == [B]
+        assert [each.model for each in stage.all(effects.CloseModel)] == [A]
 
     def test_without_a_history_nothing_happens(self) -> None:
         stage = Stage()

@@ -1,5 +1,6 @@
 """A Python side that dies, is missing or of another version costs the real OpenCode one toast, no more."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Final
 
 import pytest
 
-from tests.loopback.opencode_home import OpenCodeHome
+from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
-from tests.loopback.reply import status, stream
+from tests.loopback.reply import Gate, status, stream
+from tests.loopback.turn import Turn
 from tests.opencode.real.conftest import StartServer
 
 pytestmark = pytest.mark.real_host
@@ -61,6 +63,32 @@ def test_a_dead_python_side_is_said_once_and_replaced(start: Callable[..., OpenC
     assert [toast for toast in server.events.toasts(died) if "fakeb/" not in toast["message"]] == (
         server.events.toasts(died)[:1]
     )
+
+
+def test_a_failure_after_a_restart_is_that_of_the_model_asked_now(
+    start_server: StartServer, provider: ScriptedProvider
+) -> None:
+    died = Gate()
+    provider.script("refused", status(401))
+    provider.script("limited-later", (died, *status(429)))
+    provider.script("last", stream("Answer ", "of last."))
+    server = start_server(
+        models=provider_each(["refused", "limited-later", "last"]),
+        settings=f'[fallback]\nfallback_models = ["{ref("limited-later")}", "{ref("last")}"]\n',
+    )
+    server.warm_up("of-refused")
+    turn = Turn.begin(server, provider, ref("refused"))
+    provider.wait_for(lambda: bool(provider.requests("limited-later")))
+    position = server.events.position
+
+    server.kill_python_child()
+    server.events.wait_for_toast(since=position)
+    died.open()
+
+    turn.wait_for_switch("Answer of last.")
+    assert f"{ref('limited-later')}: rate limited. Trying {ref('last')} …" in turn.toasts()[-2]["message"]
+    closed = json.loads(server.home.command("health", "--json"))
+    assert {each["reason"] for each in closed if each["provider"] == "of-refused"} == {"auth"}
 
 
 def test_a_missing_interpreter_is_said_once(start: Callable[..., OpenCodeServer]) -> None:
