@@ -97,6 +97,9 @@ LEASE_S: Final = 120.0
 TELL_REQUESTS: Final = frozenset[HostKind]({"serve", "tui", "run", "acp"})
 """The hosts with a bridge, which tells when a model is asked."""
 
+SAID_S: Final = 24 * 3600.0
+"""How long it is remembered that a note which is shown once was shown: as long as a host may wait."""
+
 log = logging.getLogger(__name__)
 
 
@@ -388,8 +391,8 @@ class FallbackPlugin:
                     self.timers.start(effect, host)
                 case Claim():
                     self._finished(effect, self._claim_failure(effect), host)
-                case Toast(once=str() as key) if not self._claim(key):
-                    log.debug("%s: another instance says it", session_id)
+                case Toast(once=str() as key) if not self._may_say(key):
+                    log.debug("%s: it was said before", session_id)
                 case CloseModel() | Reopen() | EndProbe():
                     self._tell_health(effect)
                 case Toast():
@@ -441,6 +444,10 @@ class FallbackPlugin:
 
     def _claim(self, key: str) -> bool:
         return self._health.claim(key, self._holder, self._clock(), ttl_s=LEASE_S)
+
+    def _may_say(self, key: str) -> bool:
+        """Tell whether nobody has said it: no other process, nor this one before it forgot the session."""
+        return self._health.claim(key, uuid4().hex, self._clock(), ttl_s=SAID_S)
 
     async def _carry_out(self, effect: Effect, host: HostClient) -> None:
         try:

@@ -149,9 +149,14 @@ def _said_back(
 ) -> list[Effect]:
     toast = toasts.recovered(state.original)
     return [
-        *context.toast(session, toast, once=f"{request.message_id}/recovered"),
+        *context.toast(session, toast, once=_once(request, "recovered")),
         Record(session.id, BACK, f"{state.original} may be asked again"),
     ]
+
+
+def _once(request: PromptRequest, what: str) -> str | None:
+    """Return the name of what is said once of a prompt; None where the host does not name its message."""
+    return f"{request.message_id}/{what}" if request.message_id else None
 
 
 def _said_redirected(
@@ -170,6 +175,6 @@ def _said_redirected(
     why = Why(request.message_id or "", sign, left, failure, plan.model, passed_over)
     toast = toasts.redirected(left, failure, until, plan.model)
     return [
-        *context.toast(session, toast, once=f"{request.message_id}/redirected"),
+        *context.toast(session, toast, once=_once(request, "redirected")),
         Record(session.id, REDIRECT, f"{left}: {kind}, closed", why),
     ]

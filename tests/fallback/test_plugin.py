@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionEvent, StoredMessage
 from fallback_plugin.fallback.decisions import beside, last_answers, read_decisions
+from fallback_plugin.fallback.engine import SESSION_LIFE_S
 from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.health import MemoryHealth
 from fallback_plugin.hookspecs import LastWords, ModelAttempt, PromptRequest, ToolCall, ToolResult
@@ -233,6 +234,31 @@ async def test_an_error_leads_to_an_abort_a_prompt_and_a_toast() -> None:
         await host.toasted(1)
         assert host.aborts == ["ses_1"]
         assert [(prompt.model, prompt.message_id) for prompt in host.prompts] == [(A, "msg_1")]
+
+
+@pytest.mark.parametrize("later_s", [1.0, 3600.0])
+async def test_exhaustion_is_said_once_also_by_a_process_that_takes_the_turn_up_later(later_s: float) -> None:
+    health, now = MemoryHealth(), [1_000.0]
+    async with a_host() as host:
+        for _ in range(2):
+            plugin = FallbackPlugin(clock=lambda: now[0], health=health)
+            plugin.settings_changed(settings(chain=(str(PRIMARY),)), host)
+            begin_turn(plugin, host)
+            plugin.session_error(event("session.error", error=api_error(401)), host)
+            await anyio.wait_all_tasks_blocked()
+            now[0] += later_s
+        assert [toast.title for toast in host.toasts] == ["All fallbacks exhausted"]
+
+
+async def test_exhaustion_is_said_once_also_by_a_process_that_had_forgotten_the_turn() -> None:
+    async with a_host() as host:
+        plugin = a_plugin(host, chain=(str(PRIMARY),))
+        for _ in range(2):
+            begin_turn(plugin, host)
+            plugin.session_error(event("session.error", error=api_error(401)), host)
+            await anyio.wait_all_tasks_blocked()
+            plugin.engine.prune(1_000.0 + 2 * SESSION_LIFE_S)
+        assert [toast.title for toast in host.toasts] == ["All fallbacks exhausted"]
 
 
 async def test_what_was_decided_is_kept_beside_the_health_file(tmp_path: Path) -> None:
