@@ -394,7 +394,8 @@ class Signals:
         if not context.chain:
             return self._no_chain(session, attempt, failure, context)
         if session.state is None:
-            session.state = FallbackState.on(attempt.model, SessionHealth(self._health, session.id))
+            session.state = FallbackState.on(turn.attempts[0].model, SessionHealth(self._health, session.id))
+            session.state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
         if owes(context, session):
             return [*owe(session, turn, failure, run), *self._end_run(session, attempt, context, run)]
         if again:

@@ -983,10 +983,11 @@ class TestUnseenTurn:
         stage.finish(stage.last(effects.FetchMessages), Fetched(messages=switched))
         assert stage.all(effects.Claim) == []
 
-    def test_what_fails_in_a_turn_that_was_switched_before_is_the_model_asked_now(self) -> None:
-        """OpenCode names the fallback on the user's message as well, once it was sent again."""
-        stage = Stage()
-        stage.retry()
+    def switched_history(self) -> tuple[StoredMessage, ...]:
+        """Return a history in which A was asked after PRIMARY.
+
+        OpenCode names A on the user's message as well, since that was sent again.
+        """
         user = replace(stored_turn().info, model=A)
         refused = AssistantMessage(
             id="msg_2",
@@ -999,8 +1000,22 @@ class TestUnseenTurn:
             error=HostError(name="APIError", message="refused", status_code=401),
         )
         asked_now = replace(refused, id="msg_3", model=A, completed=False, error=None, created_at=3.0)
-        history = (StoredMessage(info=user), StoredMessage(info=refused), StoredMessage(info=asked_now))
-        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=history))
+        return (StoredMessage(info=user), StoredMessage(info=refused), StoredMessage(info=asked_now))
+
+    def test_a_turn_that_had_been_switched_names_its_first_model_when_no_other_is_left(self) -> None:
+        stage = stage_with(chain=("spare/a",))
+        stage.close(PRIMARY, stage.now + 60)
+        stage.retry()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=self.switched_history()))
+        stage.retry(attempt=2)
+        failed, first, _ = stage.toasts[-1].message.splitlines()
+        assert failed.startswith(f"{A}: rate limited")
+        assert first.startswith(f"{PRIMARY}: rate limited before, rests until ")
+
+    def test_what_fails_in_a_turn_that_had_been_switched_is_the_model_asked_now(self) -> None:
+        stage = Stage()
+        stage.retry()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=self.switched_history()))
         stage.retry(attempt=2)
         stage.aborted()
         assert stage.asked == [B]
