@@ -58,7 +58,7 @@ class Session:
     """A session. ``revision`` grows with every undo or other loss of messages.
 
     Attributes:
-        model: the model of its last prompt.
+        model: the model that its last prompt was for, also where another took its place.
         continues: the session whose compacted history this one carries on.
         continued_by: the session that carries this one's on; prompts for this one go there.
         reverted_to: the message from which on everything is hidden until the next prompt deletes it.

@@ -10,14 +10,14 @@ that agent, its selection is the user's again.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, TypeGuard, cast, get_args
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context
 from fallback_plugin.fallback.effects import BACK, CHOSEN, REDIRECT, Effect, Record, Why
-from fallback_plugin.fallback.session import Redirect, Session, SetAside
+from fallback_plugin.fallback.session import Redirect, Session, SetAside, same_model
 from fallback_plugin.fallback.shared_health import ALL_OPEN, SessionHealth
 from fallback_plugin.fallback.state import FallbackState, Moved, PassedOver, Plan
 from fallback_plugin.hookspecs import PromptRequest
@@ -36,8 +36,11 @@ def choose_model(
     Changes ``state`` at once, since the answer is the dispatch; `undo_unless_taken` puts it back if the host
     did not go along.
     """
-    requested, before = request.model, state.snapshot()
-    moved = state.moved_of(request.agent)
+    requested, moved = request.model, state.moved_of(request.agent)
+    if requested is None and _is_another(request.resolved, state, moved):
+        state.settle_selection(request.agent)
+        state.adopt(request.resolved)
+    before = state.snapshot()
     if requested == state.original:
         state.settle_selection(request.agent)
     elif requested is not None and (moved is None or requested not in moved):
@@ -94,12 +97,17 @@ def as_it_was(
 ) -> FallbackState | None:
     """Return the state of a session that was moved and forgotten, None if it does not ask for a stand-in.
 
-    Nor has a prompt to do with it that sends the moved turn again: another process answers its failure. A
-    model that the host does not list is no primary to come back to.
+    A sticky session asks for the one in use with a prompt that names no model and would go to the primary.
+    A prompt that sends the moved turn again has nothing to do with it: another process answers its failure.
+    A model that the host does not list is no primary to come back to.
     """
     wanted = request.model or request.resolved
     of = moved.get(request.agent) or moved.get(None)
-    if wanted is None or of is None or wanted not in of or not context.catalog.offers(of.original):
+    if of is None or not context.catalog.offers(of.original):
+        return None
+    if request.model is None and wanted == of.original and context.settings.fallback.sticky:
+        wanted = of.stand_ins[-1]
+    if wanted is None or wanted not in of:
         return None
     if of.turn is not None and of.turn == request.message_id:
         return None
@@ -121,9 +129,9 @@ def moved_sessions(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[
                 failed, taken = ModelRef.parse(why["failed"]), ModelRef.parse(why["taken"])
             except ValueError:
                 continue
-            known = moved.pop(session, Moved(failed, frozenset()))
+            known = moved.pop(session, Moved(failed))
             if taken != known.original:
-                moved[session] = Moved(known.original, known.stand_ins | {taken}, why.get("turn"))
+                moved[session] = known.on(taken, why.get("turn"))
     return {session: {None: each} for session, each in moved.items()}
 
 
@@ -131,15 +139,22 @@ def _place(model: ModelRef, chain: Chain) -> int:
     return chain.index(model) if model in chain else -1
 
 
+def _is_another(resolved: ModelRef | None, state: FallbackState, moved: Moved | None) -> TypeGuard[ModelRef]:
+    """Tell whether the host means a model that is neither the primary nor a stand-in of ours.
+
+    It is an agent's own, or takes the place of one that is gone from the settings.
+    """
+    if resolved is None or any(same_model(resolved, each) for each in (state.original, state.current)):
+        return False
+    return moved is None or resolved not in moved
+
+
 def _adopt(
     session: Session, state: FallbackState, chosen_by_user: ModelRef, context: Context
 ) -> list[Effect]:
     """Make a model the user picked the primary, be it the fallback in use or any other."""
     stood_in, left = chosen_by_user == state.current, state.original
-    state.original = state.current = chosen_by_user
-    state.index = -1
-    state.attempts = 0
-    state.pending = None
+    state.adopt(chosen_by_user)
     said = context.toast(session, toasts.chosen(chosen_by_user, left)) if stood_in else []
     return [*said, Record(session.id, CHOSEN, str(chosen_by_user))]
 

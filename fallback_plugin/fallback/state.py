@@ -73,14 +73,19 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A primary, and the stand-ins that messages name in its place.
+    """A primary, and the stand-ins that messages name in its place, the one in use last.
 
-    ``turn`` is the user's message for which the last of them was chosen, None where that does not matter.
+    ``turn`` is the user's message for which that one was chosen, None where that does not matter.
     """
 
     original: ModelRef
-    stand_ins: frozenset[ModelRef]
+    stand_ins: tuple[ModelRef, ...] = ()
     turn: str | None = None
+
+    def on(self, stand_in: ModelRef, turn: str | None = None) -> "Moved":
+        """Return the same with another stand-in in use."""
+        others = (each for each in self.stand_ins if each != stand_in)
+        return Moved(self.original, (*others, stand_in), turn)
 
     def __contains__(self, model: ModelRef) -> bool:
         """Tell whether a model is a stand-in; hosts may leave the variant out."""
@@ -198,13 +203,19 @@ class FallbackState:
     def move(self, agent: str | None, model: ModelRef) -> None:
         """Take in that an agent's message names a stand-in."""
         known = self.moved_of(agent)
-        others = known.stand_ins if known and known.original == self.original else frozenset()
+        of_it = known if known and known.original == self.original else Moved(self.original)
         if model != self.original:
-            self.moved = {**self.moved, agent: Moved(self.original, others | {model})}
+            self.moved = {**self.moved, agent: of_it.on(model)}
 
     def settle_selection(self, agent: str | None) -> None:
         """Take in that what the host asks for on behalf of an agent is the user's selection."""
         self.moved = {each: moved for each, moved in self.moved.items() if each not in {agent, None}}
+
+    def adopt(self, model: ModelRef) -> None:
+        """Make a model the primary and go on with it."""
+        self.original = self.current = model
+        self.index = -1
+        self.begin_turn()
 
     def begin_turn(self) -> None:
         """Give a new turn of the user's all its advances."""

@@ -192,9 +192,16 @@ class Stage:
         self.answer(message, model)
 
     def choose(
-        self, model: ModelRef | None = PRIMARY, message: str | None = None, agent: str = "build"
+        self,
+        model: ModelRef | None = PRIMARY,
+        message: str | None = None,
+        agent: str = "build",
+        *,
+        resolved: ModelRef | None = None,
     ) -> ModelRef | None:
-        request = PromptRequest(session_id=self.session, message_id=message, agent=agent, model=model)
+        request = PromptRequest(
+            session_id=self.session, message_id=message, agent=agent, model=model, resolved=resolved
+        )
         self.look()
         chosen, new = self.engine.choose_model(request, self.now)
         self.effects += new

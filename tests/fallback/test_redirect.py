@@ -42,6 +42,25 @@ def test_once_the_primary_is_usable_the_session_goes_back_and_says_so(requested:
     assert [toast.message for toast in stage.toasts] == ["Back on fake/primary."]
 
 
+@pytest.mark.parametrize("current", [PRIMARY, A])
+def test_a_prompt_without_a_model_goes_where_the_host_means_it_to_go(current: ModelRef) -> None:
+    """An agent's own model, or the one that takes the place of a model that is gone."""
+    stage, own = after_a_switch(), ModelRef("fake", "planner")
+    if current == PRIMARY:
+        stage.now += 60
+        stage.choose(None, resolved=PRIMARY)
+    assert stage.choose(None, resolved=own, agent="plan") in (None, own)
+    assert stage.choose(None, resolved=own, agent="plan") in (None, own)
+
+
+def test_it_is_kept_from_that_model_while_it_is_closed() -> None:
+    stage, own = after_a_switch(), ModelRef("fake", "planner")
+    stage.close(own, stage.now + 60)
+    assert stage.choose(None, resolved=own, agent="plan") == A
+    stage.now += 60
+    assert stage.choose(None, resolved=own, agent="plan") in (None, own)
+
+
 def test_the_return_is_not_said_to_a_person_who_wants_no_notes() -> None:
     stage = after_a_switch(notify=False)
     stage.now += 60
@@ -303,7 +322,7 @@ class TestP4:
             {"session": "ses_1", "decision": "switch", "why": {"failed": failed, "taken": taken}}
             for failed, taken in steps
         ]
-        assert moved_sessions(decisions) == {"ses_1": {None: Moved(PRIMARY, frozenset({A, B}))}}
+        assert moved_sessions(decisions) == {"ses_1": {None: Moved(PRIMARY, (A, B))}}
         to_primary = {"failed": "third/b", "taken": "fake/primary"}
         decisions.append({"session": "ses_1", "decision": "switch", "why": to_primary})
         assert moved_sessions(decisions) == {}
@@ -322,6 +341,14 @@ class TestP4:
         stage = begun_while_closed(sticky=sticky)
         stage.now += 60
         assert stage.choose(A) == (None if sticky else PRIMARY)
+
+    @pytest.mark.parametrize("sticky", [True, False])
+    def test_sticky_sessions_stay_in_a_new_process_on_the_stand_in_that_was_in_use(
+        self, *, sticky: bool
+    ) -> None:
+        stage = Stage(Engine(settings(("spare/a", "third/b"), sticky=sticky)))
+        stage.engine.remember_moved({"ses_1": {None: Moved(PRIMARY).on(B).on(A).on(B)}})
+        assert stage.choose(None, resolved=PRIMARY) == (B if sticky else None)
 
 
 NOPE = ModelRef("zz", "nope")
@@ -382,7 +409,7 @@ class TestUnlisted:
 
     def test_a_new_process_does_not_go_back_to_an_unlisted_model(self) -> None:
         stage = before_an_unknown_model(primary=None)
-        stage.engine.remember_moved({"ses_1": {None: Moved(NOPE, frozenset({A}))}})
+        stage.engine.remember_moved({"ses_1": {None: Moved(NOPE, (A,))}})
         assert stage.choose(A) is None
 
     def test_a_primary_that_is_no_longer_listed_is_not_gone_back_to(self) -> None:

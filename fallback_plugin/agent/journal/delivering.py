@@ -36,8 +36,8 @@ def deliver(tx: Transaction, run: Run, defaults: Defaults, *, writer: Run | None
             part = {**given, "id": part_id, "messageID": message.id, "sessionID": session.id}
             parts.put(tx.rows, message.key, part, is_open=False)
             publishing.part_updated(tx, part, owner)
-    named = prompt.instead_of or prompt.model
-    model = prompt.model if named is None or defaults.knows(named) else session.model
+    wanted = prompt.instead_of or prompt.model
+    model = wanted if wanted is None or defaults.knows(wanted) else session.model
     session = sessions.put(tx.rows, session, model=model, agent=prompt.agent, updated_at=tx.now)
     publishing.session_updated(tx, session)
     return Delivered(run, session)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fallback_plugin.agent.records import Run, UserPrompt
-from fallback_plugin.agent.store import runs
+from fallback_plugin.agent.store import runs, sessions
 from fallback_plugin.errors import AgentError, FencedError
 from fallback_plugin.events import AssistantMessage, UserMessage
 from fallback_plugin.wire.event import read_event
@@ -195,6 +195,17 @@ async def test_a_prompt_without_a_model_runs_on_its_sessions_last_one(host: Host
     second = await host.active(session.id)
 
     assert first.prompt.model == second.prompt.model == OTHER
+
+
+async def test_a_prompt_that_was_kept_from_its_model_leaves_that_to_its_session(host: Host) -> None:
+    session = await host.session()
+    accepted = await host.runs.accept(session.id, prompt(model=OTHER), 1)
+    moved = dataclasses.replace(accepted.run.prompt, model=MODEL, instead_of=OTHER)
+
+    run = await host.runs.activate(dataclasses.replace(accepted.run, prompt=moved))
+
+    assert run.prompt.model == MODEL
+    assert (await host.store.read(lambda rows: sessions.get(rows, session.id))).model == OTHER
 
 
 async def test_the_first_one_runs_on_the_default_model(host: Host) -> None:

@@ -55,6 +55,9 @@ fallback_models = ["spare/answers"]
 first_token_timeout = "1s"
 stall_timeout = "1s"
 
+[agents.draining]
+fallback_models = ["of-answers-once/answers-once", "of-fails-later/fails-later"]
+
 [agents.doomed]
 fallback_models = ["spare/fails-as-well"]
 
@@ -76,6 +79,9 @@ def provider() -> Iterator[ScriptedProvider]:
         "short-rest": [status(429, headers={"retry-after": "7"})],
         "answers": [stream("The answer.")],
         "fails-as-well": [status(503)],
+        "rests": [status(429, headers={"retry-after": "3600"})],
+        "answers-once": [stream("The answer."), status(503)],
+        "fails-later": [status(503)],
         "after-a-tool": [tool_call("write", {"path": "done.txt", "content": "once"}), status(429)],
     }
     with ScriptedProvider(scripts) as provider:
@@ -85,7 +91,17 @@ def provider() -> Iterator[ScriptedProvider]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider) -> Iterator[AgentServer]:
     # What a test closes, no other one asks for: they come in any order.
-    own = ("told-to-rest", "fails-first", "idles", "after-a-tool", "cleared", "short-rest")
+    own = (
+        "told-to-rest",
+        "fails-first",
+        "idles",
+        "after-a-tool",
+        "cleared",
+        "short-rest",
+        "rests",
+        "answers-once",
+        "fails-later",
+    )
     models = {f"of-{name}": [name] for name in [*FAILURES, *TOLD, *own]}
     models["spare"] = ["answers", "fails-as-well"]
     home = AgentHome(tmp_path_factory.mktemp("host"), provider, models, SETTINGS)
@@ -191,6 +207,22 @@ def test_when_all_fail_it_is_said_once_and_the_turn_ends_with_the_error(server: 
         "of-fails-first/fails-first: overloaded (503)",
         "spare/fails-as-well: overloaded (503)",
     ]
+
+
+def test_B4_the_first_choice_has_its_reason_after_any_number_of_prompts_kept_from_it(
+    server: AgentServer,
+) -> None:
+    session = server.create_session()
+    ends = []
+    for model in ("of-rests/rests", None, None):
+        position = server.events.position
+        server.prompt(session, "Who answers?", model, agent="draining")
+        ends.append(end_of_run(server, session, position))
+
+    assert [end["outcome"] for end in ends] == ["completed", "failed", "failed"]
+    words = [end["error"]["data"]["message"].splitlines()[1:] for end in ends[1:]]
+    named = [{line.partition(":")[0] for line in lines} for lines in words]
+    assert named == [{"of-rests/rests", "of-answers-once/answers-once", "of-fails-later/fails-later"}] * 2
 
 
 def test_a_closed_model_gets_no_request_at_all(server: AgentServer, provider: ScriptedProvider) -> None:
