@@ -122,6 +122,7 @@ class AgentHost:
             read_failure=self._read_failure,
             resting=self._resting,
             chain=self._chain,
+            on_gone=self._tell_gone,
             own_model=self.own_model,
             clock=clock,
             new_id=new_id,
@@ -276,6 +277,12 @@ class AgentHost:
         shown = {"name": "UnknownError", "data": {"message": str(error)}}
         properties = {"sessionID": session_id, "error": shown}
         self.bus.publish(PassingEvent(session_id=session_id, type="session.error", properties=properties))
+
+    def _tell_gone(self, gone: ModelRef, following: ModelRef) -> None:
+        """Tell those who look that a session's model is gone, and which one takes its place."""
+        message = f"{gone} is not in [providers] any more. The session goes on with {following}."
+        logger.warning("%s", message)
+        self.toast({"title": "Model gone", "message": message, "variant": "warning", "duration": 8000})
 
     def _is_live(self, session_id: str) -> bool:
         return self.dispatcher.status(session_id).is_busy

@@ -30,7 +30,7 @@ class UserPrompt:
 
     Attributes:
         message_id: the id the person's message shall have; None lets the host choose.
-        instead_of: the model that a plugin's choice took the place of.
+        instead_of: the model whose place another took, by a plugin's choice or since it is gone.
         client_key: what makes a repeated request the same one, by default the ``message_id``.
         no_reply: whether only the message is stored and no model asked.
     """

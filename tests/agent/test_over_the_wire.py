@@ -292,7 +292,7 @@ async def test_an_unknown_model_is_left_for_the_sessions_own_with_the_fallback_p
                 now += 0 if more is unknown else 3_600
     assert answers == [
         *[("second", []), ("third", ["nope"]), ("second", []), ("second", [])],
-        *[("third", ["nope"]), ("third", []), ("first", []), ("first", [])],
+        *[("third", ["nope"]), ("third", ["nope"]), ("first", []), ("first", [])],
     ]
 
 

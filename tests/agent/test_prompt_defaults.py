@@ -6,7 +6,13 @@ from fallback_plugin.agent.prompt_defaults import model_of
 from fallback_plugin.agent.records import Session, UserPrompt
 from fallback_plugin.model_ref import ModelRef
 
-NAMED, KEPT, OWN, DEFAULT = (ModelRef("p", name) for name in ("named", "kept", "own", "default"))
+NAMED, KEPT, OWN, DEFAULT, GONE = (
+    ModelRef("p", name) for name in ("named", "kept", "own", "default", "gone")
+)
+
+
+def is_known(model: ModelRef) -> bool:
+    return model != GONE
 
 
 def session(agent: str | None, model: ModelRef | None) -> Session:
@@ -28,6 +34,10 @@ def session(agent: str | None, model: ModelRef | None) -> Session:
         (None, None, None, KEPT, KEPT),
         (None, "build", "plan", None, DEFAULT),
         (None, None, None, None, DEFAULT),
+        (None, "build", "build", GONE, DEFAULT),
+        (None, "plan", "plan", GONE, OWN),
+        (None, "build", "plan", GONE, DEFAULT),
+        (GONE, "build", "build", KEPT, GONE),
     ],
     ids=[
         "a prompt's own",
@@ -40,6 +50,10 @@ def session(agent: str | None, model: ModelRef | None) -> Session:
         "the default agent keeps the session's",
         "nobody names one, with an agent",
         "nobody names one",
+        "the session's is gone",
+        "the session's is gone, and its agent has its own",
+        "the session's is gone, at a change to an agent without one",
+        "one that the prompt names and that does not exist",
     ],
 )
 def test_the_model_of_a_prompt(
@@ -51,12 +65,13 @@ def test_the_model_of_a_prompt(
 ) -> None:
     prompt = UserPrompt(parts=(), model=named, agent=agent)
 
-    found = model_of(prompt, session(before, kept), own={"plan": OWN}.get, default=DEFAULT)
+    found = model_of(prompt, session(before, kept), own={"plan": OWN}.get, default=DEFAULT, knows=is_known)
 
     assert found == expected
 
 
 def test_a_default_agent_with_its_own_model_begins_on_it() -> None:
-    found = model_of(UserPrompt(parts=()), session(None, None), own={"build": OWN}.get, default=DEFAULT)
+    own = {"build": OWN}.get
+    found = model_of(UserPrompt(parts=()), session(None, None), own=own, default=DEFAULT, knows=is_known)
 
     assert found == OWN

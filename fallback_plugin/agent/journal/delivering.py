@@ -7,9 +7,10 @@ from fallback_plugin.agent.journal import publishing
 from fallback_plugin.agent.journal.defaults import Defaults
 from fallback_plugin.agent.journal.shapes import user_info
 from fallback_plugin.agent.prompt_defaults import agent_of, model_of
-from fallback_plugin.agent.records import Run, Session
+from fallback_plugin.agent.records import Run, Session, UserPrompt
 from fallback_plugin.agent.store import Transaction, messages, parts, sessions
 from fallback_plugin.agent.store.messages import MessageRow
+from fallback_plugin.model_ref import ModelRef
 
 
 class Delivered(NamedTuple):
@@ -36,8 +37,7 @@ def deliver(tx: Transaction, run: Run, defaults: Defaults, *, writer: Run | None
             part = {**given, "id": part_id, "messageID": message.id, "sessionID": session.id}
             parts.put(tx.rows, message.key, part, is_open=False)
             publishing.part_updated(tx, part, owner)
-    wanted = prompt.instead_of or prompt.model
-    model = wanted if wanted is None or defaults.knows(wanted) else session.model
+    model = _model_to_keep(prompt, session, defaults)
     session = sessions.put(tx.rows, session, model=model, agent=prompt.agent, updated_at=tx.now)
     publishing.session_updated(tx, session)
     return Delivered(run, session)
@@ -45,9 +45,19 @@ def deliver(tx: Transaction, run: Run, defaults: Defaults, *, writer: Run | None
 
 def settled(run: Run, session: Session, defaults: Defaults) -> Run:
     """Return a run whose prompt names its model and agent: its own, its session's or the default ones."""
-    model = model_of(run.prompt, session, own=defaults.own_model, default=defaults.model())
+    model = model_of(
+        run.prompt, session, own=defaults.own_model, default=defaults.model(), knows=defaults.knows
+    )
     prompt = dataclasses.replace(run.prompt, model=model, agent=agent_of(run.prompt, session))
     return dataclasses.replace(run, prompt=prompt)
+
+
+def _model_to_keep(prompt: UserPrompt, session: Session, defaults: Defaults) -> ModelRef | None:
+    """Return the model of a session from a prompt on: the one the prompt is for, if there is such a model."""
+    wanted = prompt.instead_of or prompt.model
+    if wanted is None or defaults.knows(wanted):
+        return wanted
+    return prompt.model if wanted == session.model else session.model
 
 
 def drop_reverted(tx: Transaction, session: Session) -> Session:

@@ -49,6 +49,17 @@ def resting_note(resting: ModelRef, closure: Closure, following: ModelRef, now_m
     }
 
 
+def gone_note(gone: ModelRef, following: ModelRef, now_ms: int) -> dict[str, Any]:
+    """Return the switch of a prompt whose session had a model that the settings do not name any more."""
+    return {
+        "failed": _written(gone),
+        "next": _written(following),
+        "kind": "model_not_found",
+        "message": f"{gone} is not in [providers]",
+        "time": now_ms,
+    }
+
+
 def _written(model: ModelRef) -> dict[str, str]:
     named = {"providerID": model.provider, "modelID": model.model}
     return {**named, "variant": model.variant} if model.variant else named

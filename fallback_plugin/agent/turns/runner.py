@@ -22,7 +22,7 @@ from fallback_plugin.agent.turns.giving_up import GivingUp
 from fallback_plugin.agent.turns.history import Sessions
 from fallback_plugin.agent.turns.hooks import TurnHooks
 from fallback_plugin.agent.turns.journal import WholeWrites
-from fallback_plugin.agent.turns.model_choice import ModelChoice
+from fallback_plugin.agent.turns.model_choice import ModelChoice, OnGone
 from fallback_plugin.agent.turns.permissions import Permissions
 from fallback_plugin.agent.turns.state import MAX_STEPS, TurnServices
 from fallback_plugin.agent.turns.step_writer import Clock
@@ -57,6 +57,7 @@ class TurnRunner:
         read_failure: ReadFailure,
         resting: Resting,
         chain: ChainOf,
+        on_gone: OnGone,
         own_model: Callable[[str], ModelRef | None] = no_own_model,
         clock: Clock = time.time,
         new_id: NewId = new_id,
@@ -64,7 +65,7 @@ class TurnRunner:
     ) -> None:
         self._open_journal = open_journal
         self._services = TurnServices(
-            choice=ModelChoice(models, hooks, resting, own_model),
+            choice=ModelChoice(models, hooks, resting, own_model, on_gone),
             sessions=sessions,
             models=models,
             attempts=Attempts(models, hooks, giving_up),

@@ -71,6 +71,7 @@ class Stage:
         self.published: list[tuple[str, Json]] = []
         self.something_published = anyio.Event()
         self.giving_up = GivingUp()
+        self.gone: list[tuple[ModelRef, ModelRef]] = []
         self.journal: MemoryJournal | None = None
         names = models if models is not None else {"first": {}, "second": {}, "third": {}}
         settings = ProviderSettings.model_validate({"base_url": provider.url, "models": names})
@@ -89,6 +90,7 @@ class Stage:
             giving_up=self.giving_up,
             read_failure=lambda model, failure: attempt_failure(model, failure.error, failure.ending, 0.0),
             resting=({} if closures is None else closures).get,
+            on_gone=lambda gone, following: self.gone.append((gone, following)),
             chain=lambda _: tuple(closures or ()) if chain is None else chain,
             **more,
         )

@@ -35,9 +35,10 @@ export class ModelChoice {
 
   /** Return the model that the host chooses: the session's, but for a change to an agent with its own. */
   #unsaid() {
-    const { agents, defaultModel, sessions } = this.#state;
-    const { model: last, agent: before = agents[0]?.name } = sessions.get(this.#id) ?? {};
+    const { agents, defaultModel, providers, sessions } = this.#state;
+    const { model, agent: before = agents[0]?.name } = sessions.get(this.#id) ?? {};
     const { name, model: own } = agents.find((each) => each.name === this.agent.value) ?? {};
+    const last = providers.some(({ id, models }) => id === model?.providerID && model.id in models) && model;
     if (last && (name === before || !own)) return `${last.providerID}/${last.id} (as before)`;
     return own ? `${own.providerID}/${own.modelID} (of ${name})` : `${defaultModel ?? 'none is set'} (default)`;
   }
