@@ -1,6 +1,8 @@
 """A server without any plugin, looked after from outside."""
 
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,25 @@ def test_a_server_that_was_killed_is_looked_after_again(
         1,
         1,
     ]
+
+
+def test_a_server_that_falls_silent_is_lost_when_two_heartbeats_are_missing(
+    start_server: StartServer, attach: Attach
+) -> None:
+    server = start_server()
+    process = attach(server)
+
+    os.kill(server.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        lost = process.wait_for(": lost: ")
+        silent_s = time.monotonic() - began
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+    assert "nothing came for 25 s" in lost
+    assert silent_s < 30
+    process.wait_for(": attached again (")
 
 
 @pytest.mark.parametrize("primary", ["limited", "bad-key"])
