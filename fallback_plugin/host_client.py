@@ -23,13 +23,14 @@ class Receipt:
     ``sent_after`` is the sequence of the last event emitted before the host got the call,
     ``answered_after`` of the last one before it answered. None where the host cannot tell.
 
-    ``ended`` is False if an abort was answered while the session was still at work: somebody else's abort was
-    there first, and is ending the run.
+    ``ended`` is False if an abort was answered while the run was still ending: somebody else's abort was
+    there first. ``aborted`` is False if there was nothing to abort: the run was ending by itself.
     """
 
     sent_after: int | None = None
     answered_after: int | None = None
     ended: bool = True
+    aborted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

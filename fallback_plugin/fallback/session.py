@@ -181,6 +181,7 @@ class Switch:
         attempt: the one dispatched, None until then.
         idles: the sequences of the idles since the failure was seen.
         back: the plan goes back to a model that has opened.
+        ends_by_itself: the failed run was not aborted, since it was ending without that.
         abort_reported: the host has sent an abort's error for the failed run.
         for_queued: what is sent is a message that waited behind the failed turn.
         reverted: the turn's message was taken back, and nothing has been sent in its place.
@@ -194,6 +195,7 @@ class Switch:
     run: RunState
     phase: Phase = "claiming"
     idles: list[int | None] = field(default_factory=list)
+    ends_by_itself: bool = False
     abort_reported: bool = False
     back: bool = False
     for_queued: bool = False
@@ -215,7 +217,7 @@ class Switch:
         """
         sent_after = receipt.sent_after if receipt else None
         early = sent_after is not None and any(idle is not None and idle <= sent_after for idle in self.idles)
-        expected = IDLES[self.run] + (self.run == "running" and self.abort_reported)
+        expected = IDLES[self.run] + (self.run == "running" and self.abort_reported) - self.ends_by_itself
         return (early and self.run in {"waiting", "running"}) or len(self.idles) > expected
 
     def over(self, turn: Turn | None) -> str | None:

@@ -241,6 +241,9 @@ class Switching:
             switch.turn.cancelled |= switch.abort_reported or (switch.run != "over" and bool(switch.idles))
             return self._give_up(session, switch, "the host did not stop its run", context, outcome)
         receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
+        if not receipt.aborted:
+            switch.ends_by_itself = True
+            session.ledger.withdraw(switch.failed_attempt.number)
         if switch.stopped_by_user(receipt) or not receipt.ended:
             switch.turn.cancelled = True
         return self._send_again(session, switch, context)

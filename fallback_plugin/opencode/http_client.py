@@ -1,13 +1,13 @@
 """OpenCode's calls over HTTP, for hosts that listen: ``opencode serve`` and ``opencode --port``."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx2
-from anyio import fail_after
+from anyio import fail_after, move_on_after
 
 from fallback_plugin.errors import HostCallError, HostCallTimeoutError, WireError
 from fallback_plugin.events import SessionStatus, StoredMessage
@@ -23,6 +23,7 @@ from fallback_plugin.opencode.answers import (
 )
 from fallback_plugin.opencode.event_stream import open_events
 from fallback_plugin.opencode.permission_requests import PermissionReply
+from fallback_plugin.opencode.run_ends import RunEnds
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import Json
 from fallback_plugin.wire.message import read_history
@@ -104,8 +105,16 @@ class OpenCodeHttpClient:
     Every call raises `HostCallError` with the host's own words and status, or `HostCallTimeoutError`.
     """
 
-    def __init__(self, http: httpx2.AsyncClient, *, directory: str, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        *,
+        directory: str,
+        deadlines: Deadlines,
+        run_ends: RunEnds | None = None,
+    ) -> None:
         self._http = http
+        self._run_ends = run_ends or RunEnds()
         self._directory = directory
         folder = {"x-opencode-directory": _header_text(directory)} if directory else {}
         self._headers = {**folder, **_OUR_CALL}
@@ -113,7 +122,9 @@ class OpenCodeHttpClient:
 
     def at(self, directory: str) -> "OpenCodeHttpClient":
         """Return a client for another folder of the server, over the same connections."""
-        return OpenCodeHttpClient(self._http, directory=directory, deadlines=self._deadlines)
+        return OpenCodeHttpClient(
+            self._http, directory=directory, deadlines=self._deadlines, run_ends=self._run_ends
+        )
 
     @property
     def kind(self) -> HostKind:
@@ -175,6 +186,11 @@ class OpenCodeHttpClient:
         """Return the session's history, oldest first."""
         return read_history(await self.stored_messages(session_id))
 
+    async def newest_messages(self, session_id: str, count: int) -> list[StoredMessage]:
+        """Return the end of the session's history, oldest first."""
+        path = f"{_path(session_id, 'message')}?limit={count}"
+        return read_history(await self._call("GET", path, self._deadlines.history_s))
+
     async def stored_messages(self, session_id: str) -> object:
         """Return the session's history as the host stores it."""
         return await self._call("GET", _path(session_id, "message"), self._deadlines.history_s)
@@ -184,7 +200,15 @@ class OpenCodeHttpClient:
         return read_catalog(await self._object("GET", "/config/providers", self._deadlines.boot_s))
 
     async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- cannot tell
-        """Stop the session's run. The host answers once the run is over, and a second abort at once."""
+        """Stop the session's run. The host answers once the run is over, and a second abort at once.
+
+        A run that is ending by itself is left to end: an abort of ours would hide the user's.
+        """
+        receipt = None
+        with suppress(HostCallError), move_on_after(self._deadlines.change_s):
+            receipt = await self._run_ends.own_end(self, session_id)
+        if receipt is not None:
+            return receipt
         await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
         try:
             return Receipt(ended=session_id not in await self.status())

@@ -31,6 +31,7 @@ class FakeOpenCode:
         self.password = password
         self.statuses: dict[str, Any] = {}
         self.stopped_by_others: set[str] = set()  # sessions whose run another abort is ending already
+        self.ending: dict[str, int] = {}  # how many changes a session whose run is ending still refuses
         self.histories: dict[str, list[Any]] = {}
         self.refused: dict[str, int] = {}
         self.calls: list[Call] = []
@@ -137,7 +138,7 @@ class FakeOpenCode:
                 await self.answering.wait()
             if path.endswith("/abort"):
                 await self._abort(path.split("/")[2])
-            status = self.refused.get(path, HTTPStatus.OK)
+            status = self._status_of(path)
             writer.write(_response(HTTPStatus(status), self._answer(path, directory)))
         if method == "GET":
             await self._note(path)
@@ -148,6 +149,14 @@ class FakeOpenCode:
         if session_id not in self.stopped_by_others:
             self.statuses.pop(session_id, None)
             await self.send(*ended(session_id))
+
+    def _status_of(self, path: str) -> int:
+        """Return the HTTP status of a call's answer."""
+        session_id = path.removeprefix("/session/").removesuffix("/revert")
+        if path.endswith("/revert") and self.ending.get(session_id, 0) > 0:
+            self.ending[session_id] -= 1
+            return HTTPStatus.CONFLICT
+        return self.refused.get(path, HTTPStatus.OK)
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
@@ -172,7 +181,7 @@ class FakeOpenCode:
                 return {"directory": directory or self.directory, "worktree": "/"}
             case ["session", "status"]:
                 return self.statuses
-            case ["session", session_id, "message"]:
+            case ["session", session_id, "message" | "message?limit=10"]:
                 return self.histories.get(session_id, [])
             case ["session", session_id]:
                 return {"id": session_id}
@@ -254,6 +263,19 @@ def failing_turn(session_id: str, model: str = "main/m", number: int = 1) -> lis
         status_is(session_id, "busy"),
         updated(answer(f"msg_{number}2", session_id, asked["id"], model)),
         status_is(session_id, "retry", **RETRY),
+    ]
+
+
+def refused_turn(session_id: str, model: str = "main/m", number: int = 1) -> list[dict[str, Any]]:
+    """Write a turn whose model rejects the key, up to its error; its run has yet to end."""
+    asked = user(f"msg_{number}1", session_id, model)
+    error = {"name": "APIError", "data": {"message": "Wrong key", "statusCode": 401, "isRetryable": False}}
+    return [
+        updated(asked),
+        status_is(session_id, "busy"),
+        updated(answer(f"msg_{number}2", session_id, asked["id"], model)),
+        event("session.error", sessionID=session_id, error=error),
+        *ended(session_id),
     ]
 
 

@@ -20,6 +20,7 @@ from tests.attach.fake_server import (
     ended,
     event,
     failing_turn,
+    refused_turn,
     status_is,
     updated,
     user,
@@ -190,6 +191,8 @@ async def lost_in_a_silence(fake: FakeOpenCode, waits: Waits, silences: Silences
 
 async def test_a_failing_turn_is_switched(settings: Path, waits: Waits) -> None:
     async with FakeOpenCode() as fake, attached(settings, waits, fake) as (server,):
+        await caught_up(fake)
+        fake.statuses["ses_1"] = {"type": "retry", **RETRY}
         await fake.send(*failing_turn("ses_1"))
         prompt = await fake.wait_for_call("/session/ses_1/prompt_async")
 
@@ -207,8 +210,33 @@ async def test_a_turn_whose_run_somebody_else_is_stopping_is_left_alone(settings
         fake.statuses["ses_1"] = {"type": "retry", "attempt": 1, "message": "Rate limit", "next": 1}
         await fake.send(*failing_turn("ses_1"))
         await fake.wait_for_call("/session/ses_1/abort")
-        await caught_up(fake, 2)
+        await caught_up(fake, 3)  # a look before the abort, and one after it
         del fake.statuses["ses_1"]
+        await fake.send(*failing_turn("ses_2", "other/m"))
+        await fake.wait_for_call("/session/ses_2/prompt_async")
+
+        assert fake.called("/session/ses_1/prompt_async") == []
+
+
+async def test_a_run_that_failed_for_good_is_left_to_end(settings: Path, waits: Waits) -> None:
+    """An abort of ours would hide the user's: OpenCode publishes nothing of one in a run that is ending."""
+    async with FakeOpenCode() as fake, attached(settings, waits, fake):
+        fake.ending["ses_1"] = 2
+        fake.histories["ses_1"] = history("main/m", completed=3)
+        await fake.send(*refused_turn("ses_1"))
+        prompt = await fake.wait_for_call("/session/ses_1/prompt_async")
+
+        assert prompt.body["model"] == SPARE
+        assert fake.ending["ses_1"] == 0
+        assert fake.called("/session/ses_1/abort") == []
+
+
+async def test_a_stop_while_it_ends_is_heard(settings: Path, waits: Waits) -> None:
+    async with FakeOpenCode() as fake, attached(settings, waits, fake):
+        fake.ending["ses_1"] = 2
+        fake.histories["ses_1"] = history("main/m")
+        await fake.send(*refused_turn("ses_1"))
+        await fake.wait_for(lambda: "/session/ses_1/message?limit=10" in fake.requests)
         await fake.send(*failing_turn("ses_2", "other/m"))
         await fake.wait_for_call("/session/ses_2/prompt_async")
 
@@ -221,6 +249,7 @@ async def test_twenty_servers_are_looked_after_at_once(settings: Path, waits: Wa
         servers = await running.enter_async_context(attached(settings, waits, *fakes))
         async with anyio.create_task_group() as sending:
             for number, fake in enumerate(fakes):
+                fake.statuses[f"ses_{number}"] = {"type": "retry", **RETRY}
                 # Each fails on a model of its own: one that cools is shared by all.
                 sending.start_soon(fake.send, *failing_turn(f"ses_{number}", f"main{number}/m"))
         for number, fake in enumerate(fakes):
@@ -419,10 +448,12 @@ async def test_a_turn_that_began_unheard_is_not_taken_for_the_one_before(
         assert prompt.body["messageID"] == "msg_21"
 
 
-def history(model: str, number: int = 1) -> list[dict[str, Any]]:
-    """Return a turn under way, as the host stores it."""
+def history(model: str, number: int = 1, *, completed: int | None = None) -> list[dict[str, Any]]:
+    """Return a turn as the host stores it, under way or with a completed answer."""
     asked = user(f"msg_{number}1", "ses_1", model)
     step = answer(f"msg_{number}2", "ses_1", asked["id"], model)
+    if completed is not None:
+        step["time"] = {"created": 2, "completed": completed}
     return [{"info": asked, "parts": []}, {"info": step, "parts": []}]
 
 

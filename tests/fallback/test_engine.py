@@ -362,6 +362,45 @@ def test_late_idles_of_a_run_that_failed_for_good_change_nothing() -> None:
     assert len(stage.all(effects.Abort)) == 1
 
 
+class TestARunThatEndsByItself:
+    """Seen from outside, it is not aborted; it makes two idles (OpenCode 1.18.33)."""
+
+    @staticmethod
+    def left_to_end(idles: int) -> Stage:
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.error(api_error(401))
+        for _ in range(idles):
+            stage.idle()
+        stage.finish(stage.last(effects.Abort), Done(Receipt(aborted=False)))
+        return stage
+
+    @pytest.mark.parametrize("idles", [0, 1, 2])
+    def test_its_turn_goes_on(self, idles: int) -> None:
+        stage = self.left_to_end(idles)
+        stage.accepted()
+        for _ in range(2 - idles):
+            stage.idle()
+        assert stage.asked == [A]
+        assert not stage.engine.is_stopped(stage.session, "msg_1")
+
+    def test_an_idle_more_is_the_users_stop(self) -> None:
+        assert self.left_to_end(3).asked == []
+
+    def test_so_is_one_after_the_prompt_was_handed_in(self) -> None:
+        stage = self.left_to_end(2)
+        stage.accepted()
+        stage.idle()
+        assert stage.engine.is_stopped(stage.session, "msg_1")
+
+    def test_so_is_an_abort_that_is_reported(self) -> None:
+        stage = self.left_to_end(2)
+        stage.accepted()
+        stage.error(ABORTED)
+        assert stage.engine.is_stopped(stage.session, "msg_1")
+
+
 def test_an_error_of_a_turn_that_is_over_is_ignored() -> None:
     stage = Stage()
     stage.user("msg_1")

@@ -124,6 +124,14 @@ EXCHANGES: Final = {
         SESSION,
         SessionInfo(id="ses_1", parent_id="ses_0", agent="build"),
     ),
+    "newest_messages": Exchange(
+        lambda client: client.newest_messages("ses_1", 2),
+        "GET",
+        "/session/ses_1/message?limit=2",
+        None,
+        [STORED],
+        read_history([STORED]),
+    ),
     "status": Exchange(
         lambda client: client.status(),
         "GET",
@@ -288,15 +296,16 @@ async def test_a_call_sends_this_request(
 
     await exchange.call(client)
 
-    request = route.calls[0].request
+    before_and_after = ["/session/status"] if exchange.path.endswith("/abort") else []
+    request = route.calls[len(before_and_after)].request
     sent = json.loads(request.content) if request.content else None
     assert (request.method, str(request.url), sent) == (
         exchange.method,
         URL + exchange.path,
         exchange.body,
     )
-    later = [call.request.url.path for call in route.calls][1:]
-    assert later == (["/session/status"] if exchange.path.endswith("/abort") else [])
+    paths = [call.request.url.path for call in route.calls]
+    assert paths == [*before_and_after, request.url.path, *before_and_after]
 
 
 @each_exchange
@@ -378,14 +387,44 @@ async def test_the_hosts_own_words_are_found(
         await client.abort("ses_1")
 
 
-@pytest.mark.parametrize(("running", "ended"), [({}, True), ({"ses_1": {"type": "retry"}}, False)])
-async def test_an_abort_tells_whether_another_ends_the_run(
-    running: dict[str, Any], client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter, *, ended: bool
+async def test_an_abort_tells_that_another_ends_the_run(
+    client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter
 ) -> None:
     httpx2_mock.post("/session/ses_1/abort").respond(200, json=True)
-    httpx2_mock.get("/session/status").respond(200, json=running)
+    httpx2_mock.get("/session/status").respond(200, json={"ses_1": {"type": "retry"}})
 
-    assert await client.abort("ses_1") == Receipt(ended=ended)
+    assert await client.abort("ses_1") == Receipt(ended=False)
+
+
+async def test_a_run_that_ends_by_itself_is_not_aborted(
+    client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter
+) -> None:
+    httpx2_mock.get("/session/status").respond(200, json={})
+    httpx2_mock.post("/session/ses_1/revert").respond(200, json={"id": "ses_1"})
+    httpx2_mock.get("/session/ses_1/message").respond(200, json=[])
+
+    assert await client.abort("ses_1") == Receipt(aborted=False)
+
+
+async def test_one_whose_end_cannot_be_seen_is_aborted(
+    client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter
+) -> None:
+    httpx2_mock.get("/session/status").respond(200, json={})
+    httpx2_mock.post("/session/ses_1/revert").respond(500, json={})
+    abort = httpx2_mock.post("/session/ses_1/abort").respond(200, json=True)
+
+    assert await client.abort("ses_1") == Receipt()
+    assert abort.called
+
+
+async def test_one_that_does_not_end_is_aborted_at_the_deadline(httpx2_mock: respx.MockRouter) -> None:
+    httpx2_mock.get("/session/status").respond(200, json={})
+    httpx2_mock.post("/session/ses_1/revert").respond(409, json={})
+    abort = httpx2_mock.post("/session/ses_1/abort").respond(200, json=True)
+
+    async with connect(URL, deadlines=Deadlines(change_s=0.3)) as client:
+        assert await client.abort("ses_1") == Receipt()
+    assert abort.called
 
 
 async def test_a_missing_password_is_named(client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter) -> None:
