@@ -153,6 +153,13 @@ class Turn:
         """Whether a fallback was dispatched and has produced nothing yet."""
         return len(self.attempts) > 1 and not self.attempt.answered and not self.attempt.failed
 
+    def take_half_answers(self) -> list[str]:
+        """Return the half answers of attempts that failed, the last one first, and forget all."""
+        failed = {id(each) for each in self.attempts if each.failed}
+        taken = [step for step, of in reversed(self.half_answers.items()) if id(of) in failed]
+        self.half_answers.clear()
+        return taken
+
     def awaits(self, model: ModelRef) -> bool:
         """Tell whether a prompt of ours to a model, a message of its own, was handed in and has not begun."""
         waiting = self.awaiting_result and self.attempt.sent_anew and not self.attempt.begun
@@ -203,6 +210,18 @@ class Switch:
     doomed: list[str] = field(default_factory=list)
     attempt: Attempt | None = None
     replay: Replay | None = None
+
+    def hits(self, turn: Turn) -> bool:
+        """Tell whether our abort hits the turn of a message that waited: the failed run has gone on with it.
+
+        OpenCode goes on so after a cut stream.
+        """
+        return self.phase == "aborting" and self.run == "running" and turn is not self.turn
+
+    def go_on_with(self, turn: Turn) -> None:
+        """Send a message that waited behind the failed turn, which stays without an answer."""
+        self.doomed = [*self.turn.take_half_answers(), *self.doomed]
+        self.turn, self.for_queued = turn, True
 
     @property
     def ended_empty(self) -> bool:

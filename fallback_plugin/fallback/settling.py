@@ -48,11 +48,9 @@ def settle(
     if user is None:
         return None, [Record(session.id, "gave up", "the session holds no message to send again")]
     state.commit(planned)
-    gone = {id(each) for each in turn.attempts if each.failed}
-    doomed = [step for step, of in turn.half_answers.items() if id(of) in gone]
+    doomed = turn.take_half_answers()[::-1]
     if owed.sign == "finished" and failed.step is not None and failed.step not in doomed:
         doomed.append(failed.step)
-    turn.half_answers.clear()
     turn.running = True
     turn.attempts.append(session.new_attempt(planned.model, dispatched=True))
     turn.attempt.asked_at = context.now

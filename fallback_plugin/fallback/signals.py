@@ -304,7 +304,9 @@ class Signals:
         if turn is None:
             return []
         attempt, switch = turn.attempt, session.switch
-        if switch is not None and attempt is switch.failed_attempt:
+        if switch is not None and (
+            attempt is switch.failed_attempt or (error.is_abort and switch.hits(turn))
+        ):
             switch.run = "running" if error.is_abort and switch.run != "over" else "over"
             switch.abort_reported = switch.abort_reported or error.is_abort
         if error.is_abort:
@@ -320,6 +322,15 @@ class Signals:
         if not error.is_abort:
             return self._error(session, turn, attempt, error, context)
         if attempt is not turn.attempt or session.ledger.aborted(attempt.number):
+            return []
+        switch = session.switch
+        if switch is not None and switch.hits(turn) and not turn.cancelled:
+            attempt.failed = (
+                True  # its message is what the run had gone on with, and is sent to the next model
+            )
+            switch.go_on_with(turn)
+            if session.state is not None:
+                session.state.follow(switch.plan.failed, context.chain, advances=0)
             return []
         return self._foreign_abort(session, turn, attempt, context)
 

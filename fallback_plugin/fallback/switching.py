@@ -279,33 +279,30 @@ class Switching:
                 *self.refused(session, switch.turn, switch.failure, closed, context),
             ]
         if session.queued is not None:
-            switch.turn, switch.for_queued = session.begin_turn(session.queued), True
+            switch.go_on_with(session.begin_turn(session.queued))
         turn, attempt = switch.turn, switch.failed_attempt
-        kept = turn.tools_done or turn.compacting
-        anew = not kept and context.host_kind == "tui"
+        anew = _is_sent_anew(turn, context)
         if turn.user is None or (anew and switch.replay is None):
             switch.phase = "reading"
             return [FetchMessages(session.id, attempt.number)]
         if switch.replay is None:
             switch.replay = Replay(turn.user, switch.plan.model)
-        if anew:
-            switch.phase = "reverting"
-            return [Revert(session.id, attempt.number, turn.message_id)]
-        failed = {id(each) for each in turn.attempts if each.failed}
-        switch.doomed = [step for step, of in reversed(turn.half_answers.items()) if id(of) in failed]
-        if switch.ended_empty and attempt.step is not None:
-            switch.doomed.append(attempt.step)
-        turn.half_answers.clear()
-        return self._delete_next(session, switch, switch.replay, context)
+        if not anew:
+            switch.doomed = [*turn.take_half_answers(), *switch.doomed]
+            if switch.ended_empty and attempt.step is not None:
+                switch.doomed.append(attempt.step)
+        return self._make_room(session, switch, switch.replay, context)
 
-    def _delete_next(
-        self, session: Session, switch: Switch, replay: Replay, context: Context
-    ) -> list[Effect]:
-        """Delete what the next model must not take for its own words, then run the turn again in place."""
-        if not switch.doomed:
-            return self._dispatch(session, switch, replay.first(), context)
-        switch.phase = "deleting"
-        return [DeleteMessage(session.id, switch.failed_attempt.number, switch.doomed.pop())]
+    def _make_room(self, session: Session, switch: Switch, replay: Replay, context: Context) -> list[Effect]:
+        """Delete what the next model must not take for its own words, then send the turn again."""
+        number = switch.failed_attempt.number
+        if switch.doomed:
+            switch.phase = "deleting"
+            return [DeleteMessage(session.id, number, switch.doomed.pop())]
+        if _is_sent_anew(switch.turn, context):
+            switch.phase = "reverting"
+            return [Revert(session.id, number, switch.turn.message_id)]
+        return self._dispatch(session, switch, replay.first(), context)
 
     def _read(self, session: Session, switch: Switch, outcome: Outcome, context: Context) -> list[Effect]:
         if not isinstance(outcome, Fetched):
@@ -355,8 +352,10 @@ class Switching:
             return self._give_up(session, switch, "there is nothing to send again", context)
         if isinstance(outcome, Failed) and switch.ended_empty:
             return self._give_up(session, switch, "its empty answer could not be removed", context, outcome)
-        if switch.phase == "deleting" or isinstance(outcome, Failed):
-            return self._delete_next(session, switch, replay, context)
+        if switch.phase == "deleting":
+            return self._make_room(session, switch, replay, context)
+        if isinstance(outcome, Failed):
+            return self._dispatch(session, switch, replay.first(), context)
         body = replay.next()
         if body is None:
             return self._give_up(session, switch, "the message holds nothing to send again", context)
@@ -468,3 +467,8 @@ class Switching:
             *context.toast(session, toasts.exhausted(rows), once=f"{turn.message_id}/exhausted"),
             Record(session.id, "exhausted", refusal.reason, why),
         ]
+
+
+def _is_sent_anew(turn: Turn, context: Context) -> bool:
+    """Tell whether a turn is taken back and sent anew, and not run again in place."""
+    return context.host_kind == "tui" and not (turn.tools_done or turn.compacting)

@@ -448,6 +448,64 @@ def test_a_prompt_that_came_while_the_turn_ran_is_what_gets_sent_again() -> None
     assert [prompt.message_id for prompt in stage.prompts] == ["msg_5"]
 
 
+class TestAMessageBehindHalfAnAnswer:
+    """It is sent to the next model; the half answer would be taken by that for its own words."""
+
+    @staticmethod
+    def half_an_answer(host_kind: HostKind = "serve") -> Stage:
+        stage = Stage(Engine(settings(), host_kind=host_kind))
+        stage.user("msg_1")
+        stage.answer("msg_2")
+        stage.content("msg_2")
+        stage.user("msg_3")
+        stage.answer("msg_2", finish="unknown")
+        return stage
+
+    @pytest.mark.parametrize("deletes", [True, False])
+    def test_the_half_answer_alone_is_deleted_if_the_host_does_that(self, *, deletes: bool) -> None:
+        stage = self.half_an_answer()
+        stage.deletes = deletes
+        stage.error(ABORTED)
+        stage.aborted()
+        assert [each.message_id for each in stage.all(effects.DeleteMessage)] == ["msg_2"]
+        assert stage.all(effects.Revert) == []
+        assert [(each.message_id, each.model) for each in stage.prompts] == [("msg_3", A)]
+
+    def test_a_terminal_takes_the_message_back_after_that(self) -> None:
+        stage = self.half_an_answer("tui")
+        stage.error(ABORTED)
+        stage.aborted()
+        stage.finish(stage.last(effects.FetchMessages), Fetched(messages=(stored_turn("msg_3"),)))
+        assert [each.message_id for each in stage.all(effects.DeleteMessage)] == ["msg_2"]
+        assert stage.last(effects.Revert).message_id == "msg_3"
+
+    def test_a_cut_run_that_has_gone_on_with_the_message_is_ended_for_it(self) -> None:
+        """OpenCode begins the message's step in the run that our abort ends."""
+        stage = self.half_an_answer()
+        stage.answer("msg_4", parent="msg_3")
+        sent_after = stage.sequence
+        stage.error(ABORTED)
+        stage.idle()
+        stage.answer("msg_4", parent="msg_3", error=ABORTED)
+        stage.idle()
+        stage.finish(stage.last(effects.Abort), Done(Receipt(sent_after, stage.sequence)))
+        assert [each.message_id for each in stage.all(effects.DeleteMessage)] == ["msg_2"]
+        assert [(each.message_id, each.model) for each in stage.prompts] == [("msg_3", A)]
+        stage.accepted()
+        stage.user("msg_3", A)
+        stage.answer("msg_5", A, parent="msg_3")
+        assert len(stage.all(effects.Abort)) == 1
+
+    def test_a_stop_meanwhile_is_final(self) -> None:
+        stage = self.half_an_answer()
+        stage.answer("msg_4", parent="msg_3")
+        stage.abort_requested()
+        stage.error(ABORTED)
+        stage.answer("msg_4", parent="msg_3", error=ABORTED)
+        stage.aborted()
+        assert stage.asked == []
+
+
 def test_a_queued_prompt_becomes_the_turn_when_the_host_answers_it() -> None:
     stage = Stage()
     stage.user("msg_1")
@@ -1565,13 +1623,13 @@ class TestPrune:
         assert stage.choose(A) == PRIMARY
 
 
-def stored_turn() -> StoredMessage:
+def stored_turn(message: str = "msg_1") -> StoredMessage:
     def part(number: int, kind: str, **raw: str) -> Part:
-        given = {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", "type": kind, **raw}
-        return Part(id=f"prt_{number}", message_id="msg_1", session_id="ses_1", type=kind, raw=given)
+        given = {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": message, "type": kind, **raw}
+        return Part(id=f"prt_{number}", message_id=message, session_id="ses_1", type=kind, raw=given)
 
     return StoredMessage(
-        info=UserMessage(id="msg_1", session_id="ses_1", model=PRIMARY, created_at=1.0, agent="build"),
+        info=UserMessage(id=message, session_id="ses_1", model=PRIMARY, created_at=1.0, agent="build"),
         parts=(
             part(1, "text", text="Look at this"),
             part(2, "file", mime="image/png", url="data:,"),

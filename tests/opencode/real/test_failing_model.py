@@ -54,6 +54,12 @@ CUT_LATER: Final = ("cut-first", "cut-later")
 TOLD: Final[Mapping[str, Reply]] = {"cut-and-told": cut("Half an "), "reset-and-told": reset("Half an ")}
 THOUGHTFUL: Final = "thoughtful-then-limited"
 LATER: Final = Gate()
+QUEUED: Final = Gate()
+HALF_BEHIND: Final[Mapping[str, Reply]] = {
+    "hang-behind": hang("Half an "),
+    "error-behind": error_object("Half an ", QUEUED),
+    "cut-behind": cut("Half an ", QUEUED),
+}
 SETTLED_S: Final = 0.6
 MOMENTS_S: Final = (0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05)
 """Times after an empty answer's run at which the next message comes."""
@@ -67,6 +73,9 @@ first_token_timeout = "1s"
 
 [models."{ref("hang-after-text")}"]
 stall_timeout = "1s"
+
+[models."{ref("hang-behind")}"]
+stall_timeout = "3s"
 
 [models."{ref(EMPTY)}"]
 cooldown = 0
@@ -87,7 +96,7 @@ fallback_models = ["of-fallback-a/no-such-model", "{ref("fallback-a")}"]
 
 @pytest.fixture(scope="module")
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
-    single = {**LOUD, **SILENT, **HEALTHY, **TOLD, BEFORE_MISSING: status(429)}
+    single = {**LOUD, **SILENT, **HEALTHY, **TOLD, **HALF_BEHIND, BEFORE_MISSING: status(429)}
     single |= {EMPTY: stream(), "limited-behind": status(429)}
     single |= dict.fromkeys(ALWAYS_CUT, cut("Half an "))
     single |= dict(zip(CUT_LATER, (cut("Half an "), cut("Half of ", LATER)), strict=True))
@@ -193,6 +202,37 @@ def test_a_message_behind_a_last_model_whose_stream_is_cut_is_answered(
     assert turn.user_texts() == [[PROMPT], ["And now?"]]
     assert turn.asked()[-1] == "well"
     assert turn.asked().count("well") == 1
+
+
+def with_a_message_behind(turn: Turn) -> Turn:
+    """Let a message wait behind half an answer, and then the answer fail; return the turn once answered."""
+    turn.wait_for_delta("Half an ")
+    turn.server.prompt(turn.session, "And now?", ref(turn.asked()[0]), agent="build")
+    wait_until(turn, lambda event: event["properties"].get("part", {}).get("text") == "And now?")
+    QUEUED.open()
+    return turn.wait_for_answer("Answer of a.")
+
+
+def test_a_message_behind_a_cut_answer_is_answered_by_the_fallback(begin: BeginTurn) -> None:
+    """OpenCode may begin its run before it can be stopped; the half answer stays then."""
+    turn = with_a_message_behind(begin(ref("cut-behind")))
+
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.user_texts() == [[PROMPT], ["And now?"]]
+    assert turn.asked().count("fallback-a") == 1
+
+
+@pytest.mark.parametrize("primary", ["hang-behind", "error-behind"])
+def test_a_message_behind_half_an_answer_is_answered_by_the_fallback_without_that(
+    begin: BeginTurn, server: OpenCodeServer, primary: str
+) -> None:
+    turn = with_a_message_behind(begin(ref(primary)))
+
+    assert turn.is_quiet(SETTLED_S)
+    assert turn.user_texts() == [[PROMPT], ["And now?"]]
+    assert turn.asked() == [primary, "fallback-a"]
+    assert "Half an" not in str(turn.requests()[-1].body["messages"])
+    assert "Half an" not in str(server.messages(turn.session))
 
 
 def is_finished(event: Raw) -> bool:
