@@ -174,7 +174,7 @@ class Engine:
             return sent.over(turn) is not None
         if message_id == turn.message_id:
             return turn.cancelled
-        return message_id in session.unwanted
+        return message_id in session.unwanted or message_id in session.stopped
 
     def owes(self, session_id: str) -> bool:
         """Tell whether a session's turn failed and is to be sent again when its run has ended."""

@@ -286,7 +286,8 @@ class Session:
     of its run. ``set_aside`` is the state to go on with after prompts for a model that the host does not
     list. ``asked_for`` is the message on which a model was asked that has said nothing yet. ``hides`` says
     that a message was taken back for nothing and has yet to be shown again. ``outdated`` is a switch that
-    gave way to a message of the user's which has yet to be seen. ``heard`` is the sequence of the last event.
+    gave way to a message of the user's which has yet to be seen. ``stopped`` are messages whose turn was
+    stopped. ``heard`` is the sequence of the last event.
     """
 
     id: str
@@ -301,6 +302,7 @@ class Session:
     outdated: Switch | None = None
     handed_in: Switch | None = None
     unwanted: dict[str, int] = field(default_factory=dict)
+    stopped: dict[str, None] = field(default_factory=dict)
     redirect: Redirect | None = None
     set_aside: SetAside | None = None
     owed: Owed | None = None
@@ -345,6 +347,14 @@ class Session:
         """Take in that a message of the user's waits behind the turn under way."""
         self.queued = message
         self._remember(message.id, begun=False)
+
+    def stop_turn(self, turn: Turn) -> None:
+        """Take the user's word that a turn is over, whatever of it is still on its way."""
+        turn.cancelled = True
+        turn.running = False
+        self.stopped[turn.message_id] = None
+        if len(self.stopped) > MESSAGES_REMEMBERED:
+            del self.stopped[next(iter(self.stopped))]
 
     def _remember(self, message_id: str, *, begun: bool) -> None:
         self.known[message_id] = begun

@@ -325,9 +325,8 @@ class Signals:
             return []
         switch = session.switch
         if switch is not None and switch.hits(turn) and not turn.cancelled:
-            attempt.failed = (
-                True  # its message is what the run had gone on with, and is sent to the next model
-            )
+            # Its message is what the run had gone on with, and is sent to the next model.
+            attempt.failed = True
             switch.go_on_with(turn)
             if session.state is not None:
                 session.state.follow(switch.plan.failed, context.chain, advances=0)
@@ -356,8 +355,7 @@ class Signals:
         self, session: Session, turn: Turn, reason: str, *, decision: str = "user stopped"
     ) -> list[Effect]:
         """Take the user's word: nothing is sent until their next message."""
-        turn.cancelled = True
-        turn.running = False
+        session.stop_turn(turn)
         model = turn.attempt.model
         probing = self._health.half_open(model) is not None
         given_back: list[Effect] = [EndProbe(session.id, model)] if probing else []

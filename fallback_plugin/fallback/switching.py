@@ -238,14 +238,15 @@ class Switching:
             session.ledger.withdraw(switch.failed_attempt.number)
             switch.failed_attempt.failed = False
             # The run was stopped all the same: by the person, as far as anybody can tell.
-            switch.turn.cancelled |= switch.abort_reported or (switch.run != "over" and bool(switch.idles))
+            if switch.abort_reported or (switch.run != "over" and switch.idles):
+                session.stop_turn(switch.turn)
             return self._give_up(session, switch, "the host did not stop its run", context, outcome)
         receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
         if not receipt.aborted:
             switch.ends_by_itself = True
             session.ledger.withdraw(switch.failed_attempt.number)
         if switch.stopped_by_user(receipt) or not receipt.ended:
-            switch.turn.cancelled = True
+            session.stop_turn(switch.turn)
         return self._send_again(session, switch, context)
 
     def _crossed(self, session: Session) -> list[Effect]:

@@ -138,7 +138,7 @@ export class Bridge {
     if (type === "session.idle" || type === "session.deleted") {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
-      this.#prompts.over(sessionID)
+      this.#prompts.idle(sessionID)
     }
     if (type === "message.updated") this.#crossings.shown(sessionID, event.properties.info?.id, this.#sequence)
     if (type === "session.status") this.#editor?.saw(sessionID)
@@ -207,7 +207,8 @@ export class Bridge {
     const { sessionID } = request
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
-    const verdict = await this.#prompts.verdict(request, (...question) => this.ask(...question))
+    const stopped = !isBackground(request.agent) && this.#crossings.wasStopped(sessionID, request.message?.id)
+    const verdict = stopped ? "abort" : await this.#prompts.verdict(request, (...question) => this.ask(...question))
     if (verdict === "abort" && !this.#crossings.goesOn(sessionID)) {
       const aborted = this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
       this.#crossings.began(sessionID, aborted)
@@ -335,8 +336,8 @@ export class Bridge {
     const stopped = this.#editor?.objection(call, given)
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
     const unheard = this.#crossings.unheard(given.sessionID, given.after)
-    const refused = unheard === "stop" ? STOPPED : unheard === "message" && meantForLast(call, given) ? OUTDATED : null
-    if (refused) return { result: { status: refused, data: null, sentAfter, answeredAfter: sentAfter } }
+    const tooLate = unheard === "stop" ? STOPPED : unheard === "message" && meantForLast(call, given) ? OUTDATED : null
+    if (tooLate) return { result: { status: tooLate, data: null, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
       if (call === "session.promptAsync")

@@ -8,17 +8,24 @@ import { later, TIMES } from "./times.js"
 export class Crossings {
   #stops = new Map() // session -> the sequence of the user's last stop
   #messages = new Map() // session -> the last message since then, whether it is the first, and its event's sequence
+  #stopped = new Map() // session -> the message that was stopped while it waited
   #calls = new Map() // session -> what of ours is being carried out
   #held = new Map() // session -> the messages that wait, each as a promise of its event
 
   stopped(sessionID, sequence) {
+    const waiting = this.#messages.get(sessionID)
+    if (waiting && !waiting.made) put(this.#stopped, sessionID, waiting.id) // the host has nothing to stop yet
     put(this.#stops, sessionID, sequence)
     this.#messages.delete(sessionID)
   }
 
+  // Whether a message was stopped while it waited.
+  wasStopped(sessionID, messageID) {
+    return messageID !== undefined && this.#stopped.get(sessionID) === messageID
+  }
+
   forget(sessionID) {
-    this.#stops.delete(sessionID)
-    this.#messages.delete(sessionID)
+    for (const known of [this.#stops, this.#messages, this.#stopped]) known.delete(sessionID)
   }
 
   // A message of the user's is about to be made; nobody can have heard of it. Resolves when it may be, with whether it

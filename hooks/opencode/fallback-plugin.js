@@ -48,7 +48,7 @@ function hooks(bridge) {
       const messageID = input.messageID ?? output.message?.id
       const waited = await bridge.messageComes({ sessionID: input.sessionID, messageID, model: input.model })
       // The host answers the newest message, by this time, and what was sent again meanwhile counts as new.
-      if (waited) output.message.time.created = Date.now()
+      if (waited && output.message.time) output.message.time.created = Date.now()
       const answer = await bridge.ask("chat.message", () => ({
         sessionID: input.sessionID,
         messageID,

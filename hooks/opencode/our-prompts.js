@@ -27,7 +27,7 @@ export class OurPrompts {
   sent(sessionID, body) {
     this.over(sessionID)
     return new Promise((resolve) => {
-      this.#bodies.set(sessionID, { body, resolve })
+      this.#bodies.set(sessionID, { body, resolve, made: false })
       bound(this.#bodies)
     })
   }
@@ -37,6 +37,11 @@ export class OurPrompts {
     this.#bodies.delete(sessionID)
   }
 
+  // A run has ended; that of a prompt whose message has yet to be made was another one.
+  idle(sessionID) {
+    if (this.#bodies.get(sessionID)?.made) this.over(sessionID)
+  }
+
   rejected(sessionID) {
     this.#waiting.delete(sessionID)
     this.over(sessionID)
@@ -44,10 +49,12 @@ export class OurPrompts {
 
   // Whether a message that is about to be made is that of a prompt of ours.
   isOurs({ sessionID, messageID, model }) {
-    const { body } = this.#bodies.get(sessionID) ?? {}
-    if (!body) return false
-    if (body.messageID) return body.messageID === messageID
-    return model?.providerID === body.model?.providerID && model?.modelID === body.model?.modelID
+    const prompt = this.#bodies.get(sessionID)
+    if (!prompt) return false
+    const { messageID: inPlace, model: wanted } = prompt.body
+    const isSame = inPlace ? inPlace === messageID : model?.providerID === wanted?.providerID && model?.modelID === wanted?.modelID
+    if (isSame) prompt.made = true
+    return isSame
   }
 
   stopped(sessionID) {

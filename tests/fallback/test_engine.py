@@ -16,7 +16,7 @@ from fallback_plugin.events import (
     UserMessage,
 )
 from fallback_plugin.fallback import effects
-from fallback_plugin.fallback.effects import STOPPED, Done, Failed, Fetched, TimerFired
+from fallback_plugin.fallback.effects import OUTDATED, STOPPED, Done, Failed, Fetched, TimerFired
 from fallback_plugin.fallback.engine import SESSION_LIFE_S, Engine
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S, PromptRequest
 from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
@@ -1243,6 +1243,39 @@ class TestUsersStop:
         stage.retry()
         stage.aborted()
         assert stage.asked == [A]
+
+    def test_P1_a_prompt_of_ours_that_comes_after_the_next_message_may_not_begin(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.abort_requested()
+        stage.accepted()
+        stage.user("msg_5")
+        assert stage.engine.is_stopped(stage.session, "msg_1")
+        stage.answer("msg_3", A)
+        assert stage.engine.is_stopped(stage.session, "msg_1")
+        assert not stage.engine.is_stopped(stage.session, "msg_5")
+
+    def test_P2_an_abort_that_a_message_crosses_gives_way_to_it(self) -> None:
+        """OpenCode runs the message by itself: its failure is another one."""
+        stage = Stage()
+        stage.user()
+        stage.answer("msg_2")
+        stage.error(api_error(401))
+        stage.finish(stage.last(effects.Abort), Failed("a message has come", OUTDATED))
+        stage.user("msg_5")
+        stage.answer("msg_6", parent="msg_5")
+        stage.error(api_error(401))
+        stage.aborted()
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_5"]
+
+    def test_P2_a_message_that_our_abort_has_hit_all_the_same_is_sent(self) -> None:
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.refused(OUTDATED)
+        stage.user("msg_5")
+        timer = stage.last(effects.StartTimer)
+        stage.tell(TimerFired(timer.session_id, timer.name, timer.attempt))
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_1", "msg_5"]
 
     def test_P1_one_that_our_prompt_crosses_ends_the_switch(self) -> None:
         stage = on_retry(Stage())

@@ -91,10 +91,47 @@ test("and for a prompt, whose own message does not, until its model is asked", a
   assert.deepEqual(made, ["msg_1", "msg_2"])
 })
 
+test("the end of an earlier run does not let it through", async (t) => {
+  const { event, status, made, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
+  assert.equal(await status(0), 204)
+  const making = make("msg_2")
+  await event("session.idle", { sessionID: "ses_1" })
+  await new Promise((resolve) => setTimeout(resolve, 60))
+  assert.deepEqual(made, [])
+  await make("msg_1")
+  await event("session.idle", { sessionID: "ses_1" })
+  await making
+})
+
+test("one that is stopped while it waits is never asked for", async (t) => {
+  const { called, carriedOut, end, hooks, make } = await crossing(t, [[ABORT]])
+  await called(ABORT)
+  const making = make("msg_2")
+  stop()
+  end()
+  await making
+  const ask = (id) => hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id } }, { headers: {} })
+  await assert.rejects(ask("msg_2"), /stopped/)
+  assert.equal(carriedOut.length, 2)
+  await ask("msg_3")
+})
+
+test("one that waited counts as made when it was", async (t) => {
+  const { called, end, hooks } = await crossing(t, [[ABORT]])
+  await called(ABORT)
+  const [input, output] = prompt()
+  output.message.time = { created: 1 }
+  const making = hooks["chat.message"]({ ...input, messageID: "msg_2" }, output)
+  end()
+  await making
+  assert.ok(Date.now() - output.message.time.created < 60_000)
+})
+
 test("or until its run is over, and never for long", async (t) => {
   const { event, status, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
   assert.equal(await status(0), 204)
   const making = make("msg_2")
+  await make("msg_1")
   await event("session.idle", { sessionID: "ses_1" })
   await making
   const late = await crossing(t, [[ABORT]], { numbers: { crossing: 20 } })
