@@ -21,6 +21,8 @@ def same_model(one: ModelRef, other: ModelRef) -> bool:
 
 MESSAGES_REMEMBERED: Final = 16
 
+WENT_ON: Final = "the session went on to another turn"
+
 RunState: TypeAlias = Literal["waiting", "running", "over", "finished"]
 """How a failed run stands: waiting to retry, running, ended by its failure, or ended as if all were well."""
 
@@ -245,7 +247,7 @@ class Switch:
             return "its message was removed"
         if self.turn.cancelled:
             return "the user stopped the turn"
-        return None if turn is self.turn else "the session went on to another turn"
+        return None if turn is self.turn else WENT_ON
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from fallback_plugin.fallback.exhaustion import unanswered
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.reopening import reopened, wait_for_reopening
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
-from fallback_plugin.fallback.session import SIGNS, Attempt, RunState, Session, Switch, Turn
+from fallback_plugin.fallback.session import SIGNS, WENT_ON, Attempt, RunState, Session, Switch, Turn
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.wire.prompt import Prompt as PromptBody
@@ -189,7 +189,7 @@ class Switching:
             return []
         return [
             *self.release(session),
-            Record(session.id, "no prompt", "the session went on to another turn"),
+            Record(session.id, "no prompt", WENT_ON),
         ]
 
     def release(self, session: Session) -> list[Effect]:
@@ -263,13 +263,17 @@ class Switching:
         return [*restored, StartTimer(session.id, "settle", switch.failed_attempt.number, NEWS_S)]
 
     def _after_news(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
-        """Send the message to which a switch gave way, if nothing runs it: our abort has stopped it."""
+        """Send the message to which a switch gave way, if nothing runs it.
+
+        Our abort has stopped it, or it came while the failed run was ending, which is waited for.
+        """
         session.outdated = None
         waits = session.turn is switch.turn and not switch.turn.cancelled and session.queued is not None
         if not waits or not self.in_flight.claim(session.id):
-            return [Record(session.id, "no prompt", "the session went on to another turn")]
+            return [Record(session.id, "no prompt", WENT_ON)]
         session.switch = switch
-        return self._send_again(session, switch, context)
+        switch.phase, switch.idles = "aborting", []
+        return [stop_run(session, switch.failed_attempt.number, context)]
 
     def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
         if reason := switch.over(session.turn):

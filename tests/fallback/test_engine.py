@@ -1275,6 +1275,8 @@ class TestUsersStop:
         stage.user("msg_5")
         timer = stage.last(effects.StartTimer)
         stage.tell(TimerFired(timer.session_id, timer.name, timer.attempt))
+        assert [prompt.message_id for prompt in stage.prompts] == ["msg_1"]
+        stage.aborted()
         assert [prompt.message_id for prompt in stage.prompts] == ["msg_1", "msg_5"]
 
     def test_P1_one_that_our_prompt_crosses_ends_the_switch(self) -> None:

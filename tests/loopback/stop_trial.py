@@ -35,7 +35,8 @@ class Stop:
 
     ``directory`` is the project folder, None for the host's own. Without a ``title`` the host makes one up in
     the session's first run, beside the turn. The user's next message comes ``next_after_s`` after the stop
-    was answered, None for never.
+    was answered, None for never, and is stopped in its turn ``again_after_s`` later, None for never. Where
+    nothing ``is_stopped``, that message comes in the moment of the switch.
     """
 
     model: str
@@ -45,6 +46,8 @@ class Stop:
     agent: str = "build"
     title: str | None = None
     next_after_s: float | None = None
+    again_after_s: float | None = None
+    is_stopped: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,29 +160,39 @@ class StopTrial:
             else:
                 await watched.sign.wait()
         await asyncio.sleep(stop.delay_s)
-        await _post(client, f"/session/{session}/abort", None, folder)
+        if stop.is_stopped:
+            await _post(client, f"/session/{session}/abort", None, folder)
         answered_at = time.monotonic()
         lost = False
         if stop.next_after_s is not None:
             await asyncio.sleep(stop.next_after_s)
             await _post(client, f"/session/{session}/prompt_async", after, folder)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(NEXT_LIMIT_S):
-                    await watched.next_answered.wait()
-            lost = not watched.next_answered.is_set()
+            if stop.again_after_s is None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(NEXT_LIMIT_S):
+                        await watched.next_answered.wait()
+                lost = not watched.next_answered.is_set()
+            else:
+                await asyncio.sleep(stop.again_after_s)
+                await _post(client, f"/session/{session}/abort", None, folder)
+                answered_at = time.monotonic()
         await asyncio.sleep(WATCH_S)
+        ends = stop.is_stopped or stop.again_after_s is not None
+        goes_on = stop.next_after_s is not None and stop.again_after_s is None
         requests = self._provider.requests(session=session)
         late = tuple(
             request.arrived_at - answered_at
             for request in requests
-            if request.arrived_at > answered_at and not (stop.next_after_s is not None and _is_next(request))
+            if ends and request.arrived_at > answered_at and not (goes_on and _is_next(request))
         )
         del self._watched[session]
         return Outcome(
             stop,
             answered_at,
             late,
-            _said_after(watched, answered_at, model),
+            _said_after(watched, answered_at, model, watched.next_message if goes_on else None)
+            if ends
+            else "",
             lost,
             tuple((at - answered_at, _in_short(event)) for at, event in watched.events),
         )
@@ -239,7 +252,7 @@ def _is_next(request: Request) -> bool:
     return request.model == SMALL_MODEL or NEXT_WORDS in json.dumps(said[-1:])
 
 
-def _said_after(watched: _Watched, answered_at: float, failing: str) -> str:
+def _said_after(watched: _Watched, answered_at: float, failing: str, but_to: str | None) -> str:
     """Return what models other than the failing one said after a stop, but to the message after it."""
     events = watched.events
     of_others = {
@@ -248,7 +261,7 @@ def _said_after(watched: _Watched, answered_at: float, failing: str) -> str:
         if event["type"] == "message.updated"
         and event["properties"]["info"]["role"] == "assistant"
         and event["properties"]["info"]["modelID"] != failing
-        and event["properties"]["info"]["parentID"] != watched.next_message
+        and event["properties"]["info"]["parentID"] != but_to
     }
     return "".join(
         event["properties"].get("delta") or ""

@@ -36,11 +36,29 @@ SIGNS: Final[Mapping[Sign, Sequence[str]]] = {
     "idle": ["401", "404", "broken", "empty", "done"],
 }
 KINDS: Final[Sequence[tuple[Sign, str]]] = [(sign, kind) for sign, kinds in SIGNS.items() for kind in kinds]
-STOPS: Final = {"quiet": 32, "side by side": 96, "busy": 96, "fresh": 12, "few": len(KINDS)}
-SIDE_BY_SIDE: Final = {"quiet": 1, "side by side": 8, "busy": 8, "fresh": 3, "few": 6}
+STOPS: Final = {
+    "quiet": 24,
+    "side by side": 72,
+    "busy": 72,
+    "fresh": 8,
+    "few": len(KINDS),
+    "messages": 16,
+    "many messages": 64,
+}
+SIDE_BY_SIDE: Final = {
+    "quiet": 1,
+    "side by side": 8,
+    "busy": 8,
+    "fresh": 3,
+    "few": 6,
+    "messages": 4,
+    "many messages": 4,
+}
 LONGEST_DELAY_S: Final = 0.3
 NEXT_AFTER_S: Final = (None, None, 0.0, 0.02, 0.1)
 """When the user's next message comes after a stop; often there is none."""
+AGAIN_AFTER_S: Final = (None, None, 0.02, 0.1)
+"""When that message is stopped in its turn, if at all."""
 AGENTS: Final = ("build", "brief")
 TITLES: Final = (None, "Stopped")
 SETTINGS: Final = f'[fallback]\nfallback_models = ["{ref("fallback")}"]\ncooldown = 0\n'
@@ -84,8 +102,13 @@ def stops(trial: str, folders: Path | None = None) -> Iterator[Stop]:
             folder.mkdir()
         agent, title = drawn.choice(shapes)
         sign = KINDS[number % len(KINDS)][0]
-        delay_s, next_after_s = drawn.uniform(0.0, span_s), drawn.choice(NEXT_AFTER_S)
-        yield Stop(ref(model), delay_s, folder, sign, agent, title, next_after_s)
+        delay_s = drawn.uniform(0.0, span_s)
+        if "messages" in trial:
+            yield Stop(ref(model), delay_s, folder, sign, agent, title, 0.0, is_stopped=False)
+            continue
+        next_after_s, again_after_s = drawn.choice(NEXT_AFTER_S), drawn.choice(AGAIN_AFTER_S)
+        again_after_s = None if next_after_s is None else again_after_s
+        yield Stop(ref(model), delay_s, folder, sign, agent, title, next_after_s, again_after_s)
 
 
 def assert_all_kept(
@@ -105,9 +128,23 @@ def test_P1_a_stop_in_the_switching_moment_is_final(
     assert_all_kept(server, provider, "few")
 
 
+def test_P2_a_message_in_the_switching_moment_is_answered(
+    server: OpenCodeServer, provider: ScriptedProvider
+) -> None:
+    assert_all_kept(server, provider, "messages")
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_P2_dozens_of_messages_in_the_switching_moment_are_answered(
+    server: OpenCodeServer, provider: ScriptedProvider
+) -> None:
+    assert_all_kept(server, provider, "many messages")
+
+
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("trial", [trial for trial in STOPS if trial != "few"])
+@pytest.mark.parametrize("trial", ["quiet", "side by side", "busy", "fresh"])
 def test_P1_hundreds_of_stops_are_final(
     trial: str, server: OpenCodeServer, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
