@@ -231,20 +231,18 @@ class Switching:
     def _aborted(
         self, session: Session, switch: Switch, effect: Abort, outcome: Outcome, context: Context
     ) -> list[Effect]:
-        if status := crossed(effect, outcome):
+        receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
+        switch.ends_by_itself = not receipt.aborted
+        if isinstance(outcome, Failed) or switch.ends_by_itself:
             session.ledger.withdraw(switch.failed_attempt.number)
+        if status := crossed(effect, outcome):
             return self._crossed(session) if status == STOPPED else self._outdated(session, switch)
         if isinstance(outcome, Failed):
-            session.ledger.withdraw(switch.failed_attempt.number)
             switch.failed_attempt.failed = False
             # The run was stopped all the same: by the person, as far as anybody can tell.
             if switch.abort_reported or (switch.run != "over" and switch.idles):
                 session.stop_turn(switch.turn)
             return self._give_up(session, switch, "the host did not stop its run", context, outcome)
-        receipt = outcome.receipt if isinstance(outcome, Done) else Receipt()
-        if not receipt.aborted:
-            switch.ends_by_itself = True
-            session.ledger.withdraw(switch.failed_attempt.number)
         if switch.stopped_by_user(receipt) or not receipt.ended:
             session.stop_turn(switch.turn)
         return self._send_again(session, switch, context)
