@@ -441,7 +441,7 @@ class Signals:
 def _obstacle(session: Session, turn: Turn, attempt: Attempt, run: RunState) -> Record | None:
     """Return why a failed turn must not be sent again by us, whatever its chain."""
     if session.parent_id is not None and run != "finished":
-        return Record(session.id, "no switch: child", "its parent is told and goes on")
+        return Record(session.id, "no switch: child", "the host retries it, or tells its parent")
     if turn.compacting and turn.user is not None and not same_model(attempt.model, turn.user.model):
         return Record(session.id, "no switch: pinned", "the host's config fixes the compaction's model")
     return None

@@ -69,7 +69,8 @@ export class Bridge {
   constructor(context) {
     this.#context = context
     this.#toasts = new Toasts(context.client)
-    this.#requests = new Requests(context.client, (...question) => this.ask(...question))
+    const ask = (...question) => this.ask(...question)
+    this.#requests = new Requests(context.client, ask, (sessionID) => this.#crossings.lastStop(sessionID))
     this.#run = new Run(context.client)
     watchStops(this.#onStop)
     if (HOST_KIND === "acp") this.#watchEditor()

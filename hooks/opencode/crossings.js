@@ -19,6 +19,10 @@ export class Crossings {
     this.#messages.delete(sessionID)
   }
 
+  lastStop(sessionID) {
+    return this.#stops.get(sessionID)
+  }
+
   // Whether a message was stopped while it waited.
   wasStopped(sessionID, messageID) {
     return messageID !== undefined && this.#stopped.get(sessionID) === messageID

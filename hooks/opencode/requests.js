@@ -15,15 +15,18 @@ const isSameModel = (one, other) => one.providerID === other.providerID && one.m
 export class Requests {
   switching = "auto" // which requests Python answers for
   #ask
+  #lastStop
   #providers
   #open = new Map() // session -> its requests that nothing has come of yet
   #standIns = new Map() // session -> who answers in whose place in its turn
   #nextTag = 1
   #name = Math.random().toString(36).slice(2)
 
-  // `ask` asks Python: the question, a function that makes its parameters, and a deadline.
-  constructor(client, ask) {
+  // `ask` asks Python: the question, a function that makes its parameters, and a deadline. `lastStop` names the last
+  // stop of a session.
+  constructor(client, ask, lastStop) {
     this.#ask = ask
+    this.#lastStop = lastStop
     this.#providers = new Providers(client)
   }
 
@@ -46,6 +49,7 @@ export class Requests {
       messageID: message?.id,
       model: { providerID: model.providerID, modelID: model.id },
       variant: variant ?? message?.model?.variant,
+      stop: this.#lastStop(sessionID),
     }
     const tag = `${this.#name}-${this.#nextTag++}`
     WATCHES.set(tag, new Watch(this, about))
@@ -104,6 +108,7 @@ export class Requests {
     const { sessionID, messageID, agent, model } = about
     const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle })
     const answer = await this.#ask("model.request", params, TIMES.nextModel)
+    if (this.#lastStop(sessionID) !== about.stop) return undefined // the host lets a title go on after a stop
     if (!answer?.model) return answer
     this.#standIns.delete(sessionID)
     this.#standIns.set(sessionID, { messageID, agent, for: model, model: answer.model })

@@ -121,6 +121,17 @@ test("a refused request is answered by another provider's model, with its addres
   assert.ok(!JSON.stringify(question).includes("key-of"))
 })
 
+test("nobody else answers a title whose session the user has stopped since it was asked for", async (t) => {
+  const bridge = await watching(t, to("q", "third"))
+  serve = (time) => {
+    if (time > 1) return stream(delta("Hi"), END)
+    new Request("http://host/session/ses_1/abort", { method: "POST" })
+    return refused(429)
+  }
+  assert.equal((await request(bridge, { agent: "title" })).status, 429)
+  assert.equal(asked.length, 1)
+})
+
 test("another model of the same provider gets the request as it was, but for the name", async (t) => {
   const bridge = await watching(t, to("p", "second"))
   serve = (time) => (time === 1 ? refused(503) : stream(delta("Hi"), END))
