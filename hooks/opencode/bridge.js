@@ -199,7 +199,10 @@ export class Bridge {
 
   // Resolves when a message of the user's may be made, with whether it had to wait.
   async messageComes(message) {
-    return !this.#prompts.isOurs(message) && this.#crossings.comes(message.sessionID, message.messageID)
+    const { sessionID, messageID } = message
+    if (!this.#prompts.isOurs(message)) return this.#crossings.comes(sessionID, messageID)
+    this.#crossings.resumes(sessionID, messageID)
+    return false
   }
 
   // Whether the next step of a session may begin, once it may. Where it is of a prompt of ours that is not wanted any
@@ -208,8 +211,7 @@ export class Bridge {
     const { sessionID } = request
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
-    const stopped = !isBackground(request.agent) && this.#crossings.wasStopped(sessionID, request.message?.id)
-    const verdict = stopped ? "abort" : await this.#prompts.verdict(request, (...question) => this.ask(...question))
+    const verdict = this.#wasStopped(request) ? "abort" : await this.#prompts.verdict(request, (...question) => this.ask(...question))
     if (verdict === "abort" && !this.#crossings.goesOn(sessionID)) {
       const aborted = this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
       this.#crossings.began(sessionID, aborted)
@@ -222,6 +224,12 @@ export class Bridge {
     // The host's events do not show when a model is asked.
     this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: request.message?.id } })
     return true
+  }
+
+  // Whether the user stopped the message of a request, perhaps before its run had begun. An editor's stop was made
+  // again above.
+  #wasStopped({ sessionID, agent, message }) {
+    return !this.#editor && !isBackground(agent) && this.#crossings.wasStopped(sessionID, message?.id)
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.

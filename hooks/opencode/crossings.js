@@ -8,13 +8,13 @@ import { later, TIMES } from "./times.js"
 export class Crossings {
   #stops = new Map() // session -> the sequence of the user's last stop
   #messages = new Map() // session -> the last message since then, whether it is the first, and its event's sequence
-  #stopped = new Map() // session -> the message that was stopped while it waited
+  #stopped = new Map() // session -> the message that was stopped last
   #calls = new Map() // session -> what of ours is being carried out
-  #held = new Map() // session -> the messages that wait, each as a promise of its event
+  #held = new Map() // session -> the messages that wait, each with what to call when it is made
 
   stopped(sessionID, sequence) {
-    const waiting = this.#messages.get(sessionID)
-    if (waiting && !waiting.made) put(this.#stopped, sessionID, waiting.id) // the host has nothing to stop yet
+    const last = this.#messages.get(sessionID)
+    if (last) put(this.#stopped, sessionID, last.id) // the host may have nothing to stop yet
     put(this.#stops, sessionID, sequence)
     this.#messages.delete(sessionID)
   }
@@ -23,13 +23,18 @@ export class Crossings {
     return this.#stops.get(sessionID)
   }
 
-  // Whether a message was stopped while it waited.
+  // Whether a message was stopped, be it before its run had begun.
   wasStopped(sessionID, messageID) {
     return messageID !== undefined && this.#stopped.get(sessionID) === messageID
   }
 
+  // Take in that a message is sent again.
+  resumes(sessionID, messageID) {
+    if (this.wasStopped(sessionID, messageID)) this.#stopped.delete(sessionID)
+  }
+
   forget(sessionID) {
-    for (const known of [this.#stops, this.#messages, this.#stopped]) known.delete(sessionID)
+    for (const known of [this.#stops, this.#messages, this.#stopped, this.#held]) known.delete(sessionID)
   }
 
   // A message of the user's is about to be made; nobody can have heard of it. Resolves when it may be, with whether it
@@ -37,26 +42,26 @@ export class Crossings {
   async comes(sessionID, messageID) {
     const last = this.#messages.get(sessionID)
     const afterStop = last === undefined || last.sequence === Infinity ? this.#stops.has(sessionID) && last?.afterStop !== false : false
-    const message = { id: messageID, afterStop, sequence: Infinity, made: false }
-    const shown = new Promise((resolve) => (message.resolve = resolve))
+    const message = { id: messageID, afterStop, sequence: Infinity, made: false, cameAt: performance.now() }
     put(this.#messages, sessionID, message)
+    this.resumes(sessionID, messageID)
     if (!this.#calls.has(sessionID)) {
       message.made = true
       return false
     }
-    const held = this.#held.get(sessionID) ?? new Set()
-    this.#held.set(sessionID, held.add(shown))
-    shown.then(() => held.delete(shown) && held.size === 0 && this.#held.get(sessionID) === held && this.#held.delete(sessionID))
+    const held = this.#held.get(sessionID) ?? new Map()
+    const shown = new Promise((resolve) => held.set(messageID, resolve))
+    put(this.#held, sessionID, held)
+    held.all = Promise.all([held.all, shown])
     await this.#nothingUnderWay(sessionID)
     message.made = true
     return true
   }
 
   shown(sessionID, messageID, sequence) {
+    this.#held.get(sessionID)?.get(messageID)?.()
     const message = this.#messages.get(sessionID)
-    if (message?.id !== messageID || message.sequence !== Infinity) return
-    message.sequence = sequence
-    message.resolve()
+    if (message?.id === messageID && message.sequence === Infinity) message.sequence = sequence
   }
 
   // Whether a message was made since the last stop: whatever was stopped is over.
@@ -71,6 +76,7 @@ export class Crossings {
     const message = this.#messages.get(sessionID)
     if (after < (this.#stops.get(sessionID) ?? 0)) return "stop"
     if (!message || after >= message.sequence) return null
+    if (message.sequence === Infinity && performance.now() - message.cameAt > TIMES.unseen) return null // it was not made
     return message.afterStop ? "stop" : "message"
   }
 
@@ -88,7 +94,9 @@ export class Crossings {
   // Resolves when the messages that waited are made, so that the run which is about to ask its model answers them too.
   async letThrough(sessionID) {
     const held = this.#held.get(sessionID)
-    if (held) await Promise.race([Promise.all(held), new Promise((resolve) => later(TIMES.letThrough, resolve))])
+    if (!held) return
+    await Promise.race([held.all, new Promise((resolve) => later(TIMES.letThrough, resolve))])
+    if (this.#held.get(sessionID) === held) this.#held.delete(sessionID)
   }
 
   async #nothingUnderWay(sessionID) {

@@ -10,6 +10,7 @@ export const TIMES = {
   afterStop: 10_000, // that Python is waited for after one
   crossing: 3_000, // that a message of the user's waits for what of ours is under way
   nextCall: 30, // that another call of ours may follow one
+  unseen: 10_000, // that a message which comes may take to be made
   letThrough: 500, // that a request of ours waits for the messages that have waited for it
   unfinished: 250, // that the step after one without an end is held back
   onTheSpot: 12, // that the host waits for an answer, doing nothing else

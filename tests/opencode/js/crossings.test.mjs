@@ -116,6 +116,17 @@ test("one that is stopped while it waits is never asked for", async (t) => {
   await ask("msg_3")
 })
 
+test("nor one that is stopped before its run begins, unless it is sent again", async (t) => {
+  const { end, hooks, make } = await crossing(t, [])
+  end()
+  const ask = (id) => hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id } }, { headers: {} })
+  await make("msg_2")
+  stop()
+  await assert.rejects(ask("msg_2"), /stopped/)
+  await make("msg_2")
+  await ask("msg_2")
+})
+
 test("one that waited counts as made when it was", async (t) => {
   const { called, end, hooks } = await crossing(t, [[ABORT]])
   await called(ABORT)
