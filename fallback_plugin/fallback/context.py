@@ -32,7 +32,7 @@ from fallback_plugin.wire.toast import Toast as ToastBody
 SETTLE_S: Final = 1.0
 """How long a finished turn is given to publish its user message once more; OpenCode does so within 0.1 s."""
 
-NEWS_S: Final = 0.3
+NEWS_S: Final = 1.0
 """How long an event that is known to be on its way is waited for."""
 
 SHORTEST_WAIT_S: Final = 1.0

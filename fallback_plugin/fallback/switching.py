@@ -270,7 +270,8 @@ class Switching:
         if not waits or not self.in_flight.claim(session.id):
             return [Record(session.id, "no prompt", WENT_ON)]
         session.switch = switch
-        switch.phase, switch.idles = "aborting", []
+        # The message's own run may begin only now, and is ended then.
+        switch.phase, switch.run, switch.idles = "aborting", "running", []
         return [stop_run(session, switch.failed_attempt.number, context)]
 
     def _send_again(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
