@@ -60,7 +60,7 @@ class HostCalls(Protocol):
 
         With ``after``, the sequence of the last event that the caller knows, the call is refused (status 412)
         if the user has stopped the session since: it would stop what the user does next. With ``run_over``,
-        where nothing was left to stop, also if the user has sent a message since (status 409). Only the
+        where nothing was left to stop, also if the user has sent a message since (status 417). Only the
         bridge of OpenCode can tell; other hosts carry the call out.
         """
         ...
@@ -80,7 +80,7 @@ class HostCalls(Protocol):
     async def prompt(self, session_id: str, prompt: Prompt, *, after: int | None = None) -> Receipt:
         """Hand a prompt in. Success means accepted: only content of the new model shows that it runs.
 
-        ``after`` is as in `abort`; a turn that is to run again in place is refused with status 409 if the
+        ``after`` is as in `abort`; a turn that is to run again in place is refused with status 417 if the
         user has sent a message since.
         """
         ...

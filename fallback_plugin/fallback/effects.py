@@ -283,7 +283,7 @@ Outcome: TypeAlias = Done | Fetched | Failed
 STOPPED: Final = 412
 """The status of a call that came after a stop of the user which was not known when it was decided on."""
 
-OUTDATED: Final = 409
+OUTDATED: Final = 417
 """The same of a message, where the call is only right without it."""
 
 

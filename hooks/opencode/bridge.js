@@ -3,16 +3,16 @@
 import { CALLS } from "./calls.js"
 import { Child, childCommands } from "./child.js"
 import { HOST_KIND } from "./command-line.js"
-import { Crossings } from "./crossings.js"
 import { EarlyEvents } from "./early-events.js"
 import { EditorPrompts } from "./editor-prompts.js"
 import { wrapFetch } from "./fetch.js"
+import { Gate } from "./gate.js"
 import { isObject } from "./json.js"
 import { LIMITS } from "./limits.js"
-import { isBackground, OurPrompts } from "./our-prompts.js"
+import { isBackground } from "./our-prompts.js"
 import { Requests } from "./requests.js"
 import { Run } from "./run.js"
-import { OURS, STOP_REQUESTED, STOP_WATCHERS, watchStops } from "./stops.js"
+import { STOP_REQUESTED, STOP_WATCHERS, watchStops } from "./stops.js"
 import { Subscription } from "./subscription.js"
 import { later, TIMES } from "./times.js"
 import { Toasts } from "./toasts.js"
@@ -23,13 +23,6 @@ const PROTOCOL_VERSION = 1
 const DEATHS_IN_A_ROW = 5
 const DELTA = "message.part.delta"
 const MODEL_REQUESTED = "model.requested" // an event of ours, beside the host's own
-const HOLD_MESSAGES = ["session.abort", "session.promptAsync", "session.revert", "session.deleteMessage"]
-// The statuses of calls that come too late: after a stop, after a message.
-const STOPPED = 412
-const OUTDATED = 409
-// Whether a call is only right as long as no message of the user's has come: a run that is over needs no abort, and one
-// that is run again in place is taken for newer than all others.
-const meantForLast = (call, { runIsOver, body }) => (call === "session.abort" ? runIsOver : call === "session.promptAsync" && body?.messageID)
 const ASKED_ON_THE_SPOT = ["chat.message", "model.request", "prompt.begins"] // each holds a turn up
 
 export class Bridge {
@@ -50,8 +43,7 @@ export class Bridge {
   #subscription = new Subscription()
   #early = new EarlyEvents()
   #steps = new UnfinishedSteps()
-  #prompts = new OurPrompts()
-  #crossings = new Crossings()
+  #gate
   #onStop = (sessionID) => this.#stopped(sessionID)
   #chains = null
   #nextId = 1
@@ -70,7 +62,8 @@ export class Bridge {
     this.#context = context
     this.#toasts = new Toasts(context.client)
     const ask = (...question) => this.ask(...question)
-    this.#requests = new Requests(context.client, ask, (sessionID) => this.#crossings.lastStop(sessionID))
+    this.#gate = new Gate(context.client, ask)
+    this.#requests = new Requests(context.client, ask, (sessionID) => this.#gate.lastStop(sessionID))
     this.#run = new Run(context.client)
     watchStops(this.#onStop)
     if (HOST_KIND === "acp") this.#watchEditor()
@@ -78,9 +71,8 @@ export class Bridge {
 
   // The user stops a session, of this instance or another.
   #stopped(sessionID) {
-    this.#prompts.stopped(sessionID)
     this.event({ type: STOP_REQUESTED, properties: { sessionID } })
-    this.#crossings.stopped(sessionID, this.#sequence)
+    this.#gate.stopped(sessionID, this.#sequence)
   }
 
   #watchEditor() {
@@ -139,15 +131,14 @@ export class Bridge {
     if (type === "session.idle" || type === "session.deleted") {
       this.#subscription.forget(sessionID)
       this.#steps.forget(sessionID)
-      this.#prompts.idle(sessionID)
+      this.#gate.idle(sessionID)
     }
-    if (type === "message.updated") this.#crossings.shown(sessionID, event.properties.info?.id, this.#sequence)
+    if (type === "message.updated") this.#gate.shown(sessionID, event.properties.info?.id, this.#sequence)
     if (type === "session.status") this.#editor?.saw(sessionID)
     if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") {
       this.#requests.forget(sessionID)
-      this.#prompts.deleted(sessionID)
-      this.#crossings.forget(sessionID)
+      this.#gate.deleted(sessionID)
     }
     if (type === "message.part.updated") this.#steps.saw(event.properties?.part)
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
@@ -197,39 +188,20 @@ export class Bridge {
     })
   }
 
-  // Resolves when a message of the user's may be made, with whether it had to wait.
-  async messageComes(message) {
-    const { sessionID, messageID } = message
-    if (!this.#prompts.isOurs(message)) return this.#crossings.comes(sessionID, messageID)
-    this.#crossings.resumes(sessionID, messageID)
-    return false
+  // Resolves when a message may be made, with whether it had to wait.
+  messageComes(message) {
+    return this.#gate.messageComes(message)
   }
 
-  // Whether the next step of a session may begin, once it may. Where it is of a prompt of ours that is not wanted any
-  // more, its run is stopped, with no model asked.
+  // Whether the next step of a session may begin, once it may.
   async mayBegin(request) {
-    const { sessionID } = request
+    const { sessionID, agent, message } = request
     await this.#editor?.nextRequest(request)
     if (this.#answers("model.request")) await this.#steps.next(sessionID)
-    const verdict = this.#wasStopped(request) ? "abort" : await this.#prompts.verdict(request, (...question) => this.ask(...question))
-    if (verdict === "abort" && !this.#crossings.goesOn(sessionID)) {
-      const aborted = this.#context.client.session.abort({ path: { id: sessionID }, ...OURS }).catch(() => {})
-      this.#crossings.began(sessionID, aborted)
-      await aborted
-    }
-    if (isBackground(request.agent)) return verdict === "begin"
-    this.#prompts.over(sessionID)
-    if (verdict !== "begin") return false
-    await this.#crossings.letThrough(sessionID)
+    if (!(await this.#gate.mayBegin(request, { stopsAreKept: this.#editor !== null }))) return false
     // The host's events do not show when a model is asked.
-    this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: request.message?.id } })
+    if (!isBackground(agent)) this.event({ type: MODEL_REQUESTED, properties: { sessionID, messageID: message?.id } })
     return true
-  }
-
-  // Whether the user stopped the message of a request, perhaps before its run had begun. An editor's stop was made
-  // again above.
-  #wasStopped({ sessionID, agent, message }) {
-    return !this.#editor && !isBackground(agent) && this.#crossings.wasStopped(sessionID, message?.id)
   }
 
   // The header that has a request watched; null where there is nothing to watch, or nobody would answer.
@@ -344,20 +316,17 @@ export class Bridge {
     const sentAfter = this.#sequence
     const stopped = this.#editor?.objection(call, given)
     if (stopped) return { result: { ...stopped, sentAfter, answeredAfter: sentAfter } }
-    const unheard = this.#crossings.unheard(given.sessionID, given.after)
-    const tooLate = unheard === "stop" ? STOPPED : unheard === "message" && meantForLast(call, given) ? OUTDATED : null
+    const tooLate = this.#gate.objection(call, given)
     if (tooLate) return { result: { status: tooLate, data: null, sentAfter, answeredAfter: sentAfter } }
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
-      if (call === "session.promptAsync")
-        this.#crossings.began(given.sessionID, this.#prompts.handedIn(given.sessionID, given.body))
-      if (call === "session.prompt") this.#prompts.sent(given.sessionID, given.body)
+      this.#gate.calls(call, given)
       const answer = CALLS[call](this.#context.client, given)
-      if (HOLD_MESSAGES.includes(call)) this.#crossings.began(given.sessionID, answer)
+      this.#gate.isCarriedOut(call, given, answer)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer
       const status = response?.status ?? (error === undefined ? 200 : 500)
-      if (call === "session.promptAsync" && status >= 400) this.#prompts.rejected(given.sessionID)
+      if (status >= 400) this.#gate.notAccepted(call, given)
       return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence } }
     } catch (error) {
       return { error: { code: -32000, message: String(error?.message ?? error) } }

@@ -6,110 +6,113 @@ import { LIMITS } from "./limits.js"
 import { later, TIMES } from "./times.js"
 
 export class Crossings {
-  #stops = new Map() // session -> the sequence of the user's last stop
-  #messages = new Map() // session -> the last message since then, whether it is the first, and its event's sequence
-  #stopped = new Map() // session -> the message that was stopped last
-  #calls = new Map() // session -> what of ours is being carried out
-  #held = new Map() // session -> the messages that wait, each with what to call when it is made
+  #sessions = new Map()
+
+  // What is known of a session: the sequence and the time of the user's last stop, the message that it stopped, the
+  // last message since, what of ours is being carried out, and the messages that wait for that.
+  #of(sessionID) {
+    const fresh = { stop: 0, stoppedAt: -Infinity, stopped: null, message: null, calls: new Set(), held: new Map() }
+    const known = this.#sessions.get(sessionID) ?? fresh
+    this.#sessions.delete(sessionID)
+    this.#sessions.set(sessionID, known)
+    if (this.#sessions.size > LIMITS.sessions) this.#sessions.delete(this.#sessions.keys().next().value)
+    return known
+  }
 
   stopped(sessionID, sequence) {
-    const last = this.#messages.get(sessionID)
-    if (last) put(this.#stopped, sessionID, last.id) // the host may have nothing to stop yet
-    put(this.#stops, sessionID, sequence)
-    this.#messages.delete(sessionID)
+    const known = this.#of(sessionID)
+    // The host may have nothing to stop yet.
+    Object.assign(known, { stop: sequence, stoppedAt: performance.now(), stopped: known.message?.id ?? known.stopped, message: null })
   }
 
   lastStop(sessionID) {
-    return this.#stops.get(sessionID)
+    return this.#sessions.get(sessionID)?.stop ?? 0
+  }
+
+  wasJustStopped(sessionID) {
+    return performance.now() - (this.#sessions.get(sessionID)?.stoppedAt ?? -Infinity) < TIMES.freshStop
   }
 
   // Whether a message was stopped, be it before its run had begun.
   wasStopped(sessionID, messageID) {
-    return messageID !== undefined && this.#stopped.get(sessionID) === messageID
+    return messageID !== undefined && this.#sessions.get(sessionID)?.stopped === messageID
   }
 
   // Take in that a message is sent again.
   resumes(sessionID, messageID) {
-    if (this.wasStopped(sessionID, messageID)) this.#stopped.delete(sessionID)
+    if (this.wasStopped(sessionID, messageID)) this.#of(sessionID).stopped = null
   }
 
   forget(sessionID) {
-    for (const known of [this.#stops, this.#messages, this.#stopped, this.#held]) known.delete(sessionID)
+    this.#sessions.delete(sessionID)
   }
 
   // A message of the user's is about to be made; nobody can have heard of it. Resolves when it may be, with whether it
   // had to wait.
   async comes(sessionID, messageID) {
-    const last = this.#messages.get(sessionID)
-    const afterStop = last === undefined || last.sequence === Infinity ? this.#stops.has(sessionID) && last?.afterStop !== false : false
-    const message = { id: messageID, afterStop, sequence: Infinity, made: false, cameAt: performance.now() }
-    put(this.#messages, sessionID, message)
+    const known = this.#of(sessionID)
+    const isUnseen = known.message?.sequence === Infinity
+    const followsStop = known.stop > 0 && (known.message === null || (isUnseen && known.message.followsStop))
+    const message = { id: messageID, followsStop, sequence: Infinity, made: false, cameAt: performance.now() }
+    known.message = message
     this.resumes(sessionID, messageID)
-    if (!this.#calls.has(sessionID)) {
-      message.made = true
-      return false
+    const waits = known.calls.size > 0
+    if (waits) {
+      const held = {}
+      held.shown = new Promise((resolve) => (held.resolve = resolve))
+      known.held.set(messageID, held)
+      await nothingUnderWay(known.calls)
     }
-    const held = this.#held.get(sessionID) ?? new Map()
-    const shown = new Promise((resolve) => held.set(messageID, resolve))
-    put(this.#held, sessionID, held)
-    held.all = Promise.all([held.all, shown])
-    await this.#nothingUnderWay(sessionID)
     message.made = true
-    return true
+    return waits
   }
 
   shown(sessionID, messageID, sequence) {
-    this.#held.get(sessionID)?.get(messageID)?.()
-    const message = this.#messages.get(sessionID)
+    const { held, message } = this.#sessions.get(sessionID) ?? {}
+    held?.get(messageID)?.resolve()
+    held?.delete(messageID)
     if (message?.id === messageID && message.sequence === Infinity) message.sequence = sequence
   }
 
   // Whether a message was made since the last stop: whatever was stopped is over.
   goesOn(sessionID) {
-    return this.#stops.has(sessionID) && Boolean(this.#messages.get(sessionID)?.made)
+    const { stop, message } = this.#sessions.get(sessionID) ?? {}
+    return stop > 0 && Boolean(message?.made)
   }
 
   // What Python had not heard of when it decided on a call, the last event that it knew being `after`: "stop",
-  // "message", or nothing.
+  // "message", or null.
   unheard(sessionID, after) {
-    if (typeof after !== "number") return null
-    const message = this.#messages.get(sessionID)
-    if (after < (this.#stops.get(sessionID) ?? 0)) return "stop"
+    const { stop, message } = this.#sessions.get(sessionID) ?? {}
+    if (typeof after !== "number" || stop === undefined) return null
+    if (after < stop) return "stop"
     if (!message || after >= message.sequence) return null
     if (message.sequence === Infinity && performance.now() - message.cameAt > TIMES.unseen) return null // it was not made
-    return message.afterStop ? "stop" : "message"
+    return message.followsStop ? "stop" : "message"
   }
 
   // Take in that something of ours is under way until `end`.
   began(sessionID, end) {
-    const calls = this.#calls.get(sessionID) ?? new Set()
-    const over = () => {
-      calls.delete(ended)
-      if (calls.size === 0 && this.#calls.get(sessionID) === calls) this.#calls.delete(sessionID)
-    }
+    const { calls } = this.#of(sessionID)
+    const over = () => calls.delete(ended)
     const ended = Promise.resolve(end).then(over, over)
-    this.#calls.set(sessionID, calls.add(ended))
+    calls.add(ended)
   }
 
   // Resolves when the messages that waited are made, so that the run which is about to ask its model answers them too.
   async letThrough(sessionID) {
-    const held = this.#held.get(sessionID)
-    if (!held) return
-    await Promise.race([held.all, new Promise((resolve) => later(TIMES.letThrough, resolve))])
-    if (this.#held.get(sessionID) === held) this.#held.delete(sessionID)
-  }
-
-  async #nothingUnderWay(sessionID) {
-    const limit = new Promise((resolve) => later(TIMES.crossing, () => resolve("late")))
-    while (this.#calls.has(sessionID)) {
-      if ((await Promise.race([Promise.all(this.#calls.get(sessionID)), limit])) === "late") return
-      await new Promise((resolve) => later(TIMES.nextCall, resolve)) // another one may follow at once
-    }
+    const held = this.#sessions.get(sessionID)?.held
+    if (!held?.size) return
+    const shown = Promise.all([...held.values()].map((each) => each.shown))
+    await Promise.race([shown, new Promise((resolve) => later(TIMES.letThrough, resolve))])
+    held.clear()
   }
 }
 
-function put(map, sessionID, value) {
-  map.delete(sessionID)
-  map.set(sessionID, value)
-  if (map.size > LIMITS.sessions) map.delete(map.keys().next().value)
+async function nothingUnderWay(calls) {
+  const limit = new Promise((resolve) => later(TIMES.crossing, () => resolve("late")))
+  while (calls.size > 0) {
+    if ((await Promise.race([Promise.all(calls), limit])) === "late") return
+    await new Promise((resolve) => later(TIMES.nextCall, resolve)) // another one may follow at once
+  }
 }
