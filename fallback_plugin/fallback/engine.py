@@ -37,6 +37,7 @@ from fallback_plugin.fallback.session import Attempt, Session
 from fallback_plugin.fallback.settling import Settlement, judge_answer, settle
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.signals import Signals
+from fallback_plugin.fallback.silences import Silences
 from fallback_plugin.fallback.state import FallbackState, Moved
 from fallback_plugin.fallback.switching import Switching
 from fallback_plugin.hookspecs import ModelAttempt, NextModel, PromptRequest
@@ -71,6 +72,7 @@ class Engine:
         self.switching = Switching()
         self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
+        self._silences = Silences(self._signals, self.switching, self.health)
         self._sessions: dict[str, Session] = {}
         self._moved: dict[str, Mapping[str | None, Moved]] = {}
 
@@ -92,7 +94,7 @@ class Engine:
             return []
         if isinstance(event, TimerFired):
             session = self._sessions.get(event.session_id)
-            return self._signals.timer(session, event, self._context(session, now)) if session else []
+            return self._timer(session, event, self._context(session, now)) if session else []
         if not isinstance(event, SessionEvent):
             return []
         if isinstance(event, events.SessionAbortRequested):
@@ -122,7 +124,7 @@ class Engine:
             session.hides = isinstance(outcome, Failed)
             return []
         if isinstance(effect, GiveUp):
-            return self._signals.given_up(session, effect, outcome, self._context(session, now))
+            return self._silences.given_up(session, effect, outcome, self._context(session, now))
         if isinstance(effect, FetchMessages) and session.unseen is not None:
             return self._judge_unseen(session, outcome, now)
         if isinstance(effect, FetchMessages) and session.looking:
@@ -254,6 +256,16 @@ class Engine:
             parent = of.parent_id if of else None
         return line
 
+    def _timer(self, session: Session, fired: TimerFired, context: Context) -> list[Effect]:
+        turn = session.turn
+        if fired.name == "settle":
+            return self.switching.settled(session, context)
+        if fired.name != "reopen":
+            return self._silences.timer(session, fired, context)
+        if turn is None or turn.attempt.number != fired.attempt:
+            return []
+        return self.switching.come_back(session, turn, context)
+
     def _session_event(self, session: Session, event: Event, now: float) -> list[Effect]:
         context = self._context(session, now)
         match event:
@@ -267,7 +279,7 @@ class Engine:
             case events.MessagePartUpdated():
                 return self._part(session, event, context)
             case events.ModelRequested():
-                return self._signals.model_requested(session, event.message_id, context)
+                return self._silences.model_requested(session, event.message_id, context)
             case events.MessagePartDelta():
                 return self._signals.grew(session, event.message_id, context)
             case events.SessionStatus() | events.SessionError() | events.SessionIdle():
@@ -358,7 +370,7 @@ class Engine:
         if turn.attempt.step is None:
             return context.first_token_timer(session, turn.attempt)
         fired = TimerFired(session.id, "first_token", effect.attempt)
-        return self._signals.timer(session, fired, context)
+        return self._silences.timer(session, fired, context)
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)

@@ -1,13 +1,15 @@
 """Why no model of a chain answered a turn: one row for each, and which of them comes back by itself."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.chain import Chain
 from fallback_plugin.fallback.classify import Failure
-from fallback_plugin.fallback.context import HEALED_BY_TIME
-from fallback_plugin.fallback.session import Session
+from fallback_plugin.fallback.context import HEALED_BY_TIME, Context
+from fallback_plugin.fallback.effects import Effect, Record, Why
+from fallback_plugin.fallback.session import Session, Turn
 from fallback_plugin.fallback.state import FallbackState, PassedOver, Refusal, Unfit
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FAILURE_KINDS, FailureKind
@@ -34,6 +36,24 @@ def first_left(session: Session, now: float) -> PassedOver | None:
     if model is None or failure is None:
         return None
     return _left(model, failure, session.state, now, now)
+
+
+def say_exhausted(session: Session, turn: Turn, refusal: Refusal, why: Why, context: Context) -> list[Effect]:
+    """Say, once a turn, that no model of its chain is left, and why not."""
+    state = session.state
+    if turn.exhaustion_said or state is None:
+        return []
+    turn.exhaustion_said = True
+    closing = {each.model: each.until for each in context.close(session, why.failed, why.failure)}
+    unfit = context.unfit(session, turn, why.failure)
+    rows = unanswered(
+        turn.reasons, context.chain, state, context.now, refusal=refusal, unfit=unfit, closing=closing
+    )
+    why = replace(why, passed_over=tuple(each for each in rows if each.model != why.failed))
+    return [
+        *context.toast(session, toasts.exhausted(rows), once=f"{turn.message_id}/exhausted"),
+        Record(session.id, "exhausted", refusal.reason, why),
+    ]
 
 
 def unanswered(

@@ -29,7 +29,6 @@ from fallback_plugin.events import (
     SessionEvent,
     SessionIdle,
     SessionStatus,
-    StoredMessage,
 )
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.choosing import unlisted
@@ -61,18 +60,17 @@ from fallback_plugin.fallback.effects import (
     TimerFired,
     Toast,
     Unrevert,
-    Why,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.owed_turns import OwedTurns, reasons_of
 from fallback_plugin.fallback.redirect import moved_sessions
-from fallback_plugin.fallback.state import Moved, PassedOver
+from fallback_plugin.fallback.state import Moved
 from fallback_plugin.fallback.task_result import child_awaited, filled, last_answer
 from fallback_plugin.fallback.timers import Timers
 from fallback_plugin.health import HealthStore, MemoryHealth, default_file
 from fallback_plugin.health.opening import open_health
 from fallback_plugin.health.scope import Key
 from fallback_plugin.hookspecs import (
-    RUN_ENDING_DEADLINE_S,
     Confirmation,
     LastWords,
     ModelAttempt,
@@ -137,7 +135,9 @@ class FallbackPlugin:
         self._note_shown: anyio.Event | None = None
         self.timers = Timers(self._timer_fired)
         self._waiting_for_idle: dict[str, anyio.Event] = {}
-        self._settling: set[str] = set()
+        self._owed_turns = OwedTurns(
+            self.engine, clock=clock, read_health=self._read_health, start=self._start, claim=self._claim
+        )
         self._decisions: DecisionLog | None = None
         self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
@@ -267,57 +267,16 @@ class FallbackPlugin:
     @hookimpl
     async def run_ending(self, session_id: str, host: HostClient) -> LastWords | None:
         """Send the turn that a run leaves unanswered to the models that are left, until one answers."""
-        output = await self._answer_deferred(session_id, host)
+        output = await self._owed_turns.answer(session_id, host)
         with anyio.move_on_after(NOTES_S):
             await self._until_notes_are_shown()
         return output
-
-    async def _answer_deferred(self, session_id: str, host: HostClient) -> LastWords | None:
-        owed = self.engine.owed_attempt(session_id)
-        if owed is None or owed in self._settling or not self._claim(owed):
-            return None
-        # In an editor the user ends what takes too long.
-        deadline_s = self.engine.settings.fallback.run_deadline if host.kind == "run" else 0.0
-        self._settling.add(owed)
-        try:
-            with anyio.move_on_after(deadline_s or None):
-                return await self._settle(session_id, deadline_s or RUN_ENDING_DEADLINE_S, host)
-        finally:
-            self._settling.discard(owed)
-        await host.abort(session_id)
-        return LastWords(trouble=f"no model has answered within {deadline_s:g} s (run_deadline)")
 
     async def _until_notes_are_shown(self) -> None:
         """Wait for the toasts that are on their way: a run prints them and must not end before."""
         while self._notes_open:
             self._note_shown = anyio.Event()
             await self._note_shown.wait()
-
-    async def _settle(self, session_id: str, deadline_s: float, host: HostClient) -> LastWords:
-        session = self.engine.session(session_id)
-        turn = session.turn if session else None
-        history = await host.messages(session_id)
-        known = {stored.info.id for stored in history}
-        while session and session.turn is turn and self.engine.owes(session_id):
-            self._read_health()
-            settlement, effects = self.engine.settle(session_id, history, self._clock())
-            if settlement is None:
-                # What a toast would say is printed as the run's error.
-                quiet: list[Effect] = [each for each in effects if not isinstance(each, Toast)]
-                self._start(quiet, session_id, host)
-                return LastWords(trouble=_trouble(effects))
-            self._start(effects, session_id, host)
-            answer: StoredMessage | None = None
-            try:
-                for message_id in settlement.doomed:
-                    await host.delete_message(session_id, message_id)
-                answer = await host.run_turn(session_id, settlement.prompt, deadline_s=deadline_s)
-            except HostCallError as error:
-                log.warning("%s: the owed turn was refused: %s", session_id, error)
-            judged = self.engine.settled(session_id, settlement, answer, self._clock())
-            self._start(judged, session_id, host)
-        new = [stored for stored in await host.messages(session_id) if stored.info.id not in known]
-        return LastWords(parts=[part.raw for stored in new for part in stored.parts])
 
     @hookimpl
     async def tool_after(self, call: ToolCall, result: ToolResult, host: HostClient) -> ToolResult | None:
@@ -406,7 +365,7 @@ class FallbackPlugin:
     def _write_down(self, record: Record) -> None:
         log.info("%s: %s (%s)", record.session_id, record.decision, record.reason)
         if record.decision == "exhausted" and record.why:
-            log.info("%s: %s", record.session_id, "; ".join(_reasons(record.why)))
+            log.info("%s: %s", record.session_id, "; ".join(reasons_of(record.why)))
         if self._decisions:
             self._decisions.write(record, self._clock())
         if self._on_decision:
@@ -493,18 +452,3 @@ class FallbackPlugin:
 
     def _timer_fired(self, timer: StartTimer, host: HostClient) -> None:
         self._handle(TimerFired(timer.session_id, timer.name, timer.attempt), host)
-
-
-def _trouble(effects: list[Effect]) -> str:
-    """Say why no model of a chain answered a run, a line for each."""
-    said = [effect.body.message for effect in effects if isinstance(effect, Toast)]
-    kept = [effect.why for effect in effects if isinstance(effect, Record) and effect.why]
-    if not said and not kept:
-        return "no model of the chain is left"
-    lines = said or _reasons(kept[-1])
-    return "\n".join(["no model of the chain answered:", *lines])
-
-
-def _reasons(why: Why) -> list[str]:
-    failed = PassedOver(why.failed, toasts.describe(why.failure))
-    return toasts.reasons([failed, *why.passed_over])

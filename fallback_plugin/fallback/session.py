@@ -21,6 +21,7 @@ def same_model(one: ModelRef, other: ModelRef) -> bool:
 
 MESSAGES_REMEMBERED: Final = 16
 
+STOPPED_BY_USER: Final = "the user stopped the turn"
 WENT_ON: Final = "the session went on to another turn"
 
 RunState: TypeAlias = Literal["waiting", "running", "over", "finished"]
@@ -246,7 +247,7 @@ class Switch:
         if self.turn.removed:
             return "its message was removed"
         if self.turn.cancelled:
-            return "the user stopped the turn"
+            return STOPPED_BY_USER
         return None if turn is self.turn else WENT_ON
 
 

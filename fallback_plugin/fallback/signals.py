@@ -6,25 +6,19 @@ from typing import Final
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify, host_backoff_s
-from fallback_plugin.fallback.context import LONGEST_UNASKED_S, Context, stop_run, stop_timers
+from fallback_plugin.fallback.context import Context, stop_run, stop_timers
 from fallback_plugin.fallback.effects import (
     Effect,
     EndProbe,
-    Failed,
-    FetchMessages,
-    GiveUp,
-    Outcome,
     Record,
-    TimerFired,
     Unrevert,
 )
-from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
-from fallback_plugin.fallback.state import FallbackState, Plan
+from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
 
 CUT: Final = Failure(kind="transport", evidence="finish:unknown", cut_off=True)
@@ -93,7 +87,7 @@ class Signals:
 
         A message that waits behind the turn is what such a run goes on with, so it is not ended then.
         """
-        judged = self._failed(session, turn, attempt, CUT, context, run="running")
+        judged = self.failed(session, turn, attempt, CUT, context, run="running")
         goes_on = session.switch is not None or session.owed is not None or session.queued is not None
         if goes_on or not turn.exhaustion_said or context.never_replays:
             return judged
@@ -126,7 +120,7 @@ class Signals:
         unspoken = message.id == attempt.step and attempt.finished and not attempt.spoken
         if message.finish in EMPTY_ENDS and unspoken and not turn.compacting:
             empty = empty_answer(message.finish)
-            return [*quiet, *self._failed(session, turn, attempt, empty, context, run="finished")]
+            return [*quiet, *self.failed(session, turn, attempt, empty, context, run="finished")]
         return quiet
 
     def error_part(self, session: Session, turn: Turn, part: Part, context: Context) -> list[Effect]:
@@ -135,7 +129,7 @@ class Signals:
         if attempt is None:
             return []
         failure = self._classify(HostError(name="", message=part.text or ""), turn, attempt, context)
-        return self._failed(session, turn, attempt, failure, context, run="running")
+        return self.failed(session, turn, attempt, failure, context, run="running")
 
     def grew(self, session: Session, message_id: str, context: Context) -> list[Effect]:
         """See that an answer grows."""
@@ -143,103 +137,6 @@ class Signals:
         if attempt is not None and attempt.step == message_id:
             attempt.grew_at = context.now
         return []
-
-    def timer(self, session: Session, fired: TimerFired, context: Context) -> list[Effect]:
-        """Judge a silence."""
-        turn = session.turn
-        if fired.name == "settle":
-            return self._switching.settled(session, context)
-        if turn is None or turn.attempt.number != fired.attempt:
-            return []
-        if fired.name == "reopen":
-            return self._switching.come_back(session, turn, context)
-        attempt = turn.attempt
-        if fired.name == "first_token":
-            if not attempt.silent:
-                return []
-            if context.tells_requests and session.asked_for != turn.message_id:
-                return self._unasked(session, turn, attempt, context)
-            return self._silence(session, turn, attempt, context)
-        quiet_s = 0.0 if attempt.tools_running else context.now - max(attempt.grew_at, context.heard_since)
-        if quiet_s < context.stall_timeout_s(attempt.model):
-            return context.stall_timer(session, attempt, quiet_s)
-        return self._silent(session, turn, attempt, "stalled in mid-stream", context)
-
-    def model_requested(self, session: Session, message_id: str, context: Context) -> list[Effect]:
-        """See the host ask a model, which has its time from now on."""
-        session.asked_for = message_id
-        turn = session.turn
-        if turn is None or turn.message_id != message_id or turn.cancelled or session.switch is not None:
-            return []
-        attempt = turn.attempt
-        attempt.unasked_s = 0.0
-        return context.first_token_timer(session, attempt) if attempt.silent and not attempt.failed else []
-
-    def _unasked(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
-        """Wait on for a host that has not asked the model: the silence is not the model's."""
-        attempt.unasked_s += context.first_token_timeout_s(attempt.model)
-        if attempt.unasked_s < LONGEST_UNASKED_S:
-            return context.first_token_timer(session, attempt)
-        return self._silence(session, turn, attempt, context)
-
-    def _silence(self, session: Session, turn: Turn, attempt: Attempt, context: Context) -> list[Effect]:
-        if attempt.step is None and not attempt.dispatched:
-            # OpenCode never recovers from an abort before its first assistant message: look for that first.
-            session.looking = True
-            return [FetchMessages(session.id, attempt.number)]
-        return self._silent(session, turn, attempt, "no first token", context)
-
-    def _silent(
-        self, session: Session, turn: Turn, attempt: Attempt, evidence: str, context: Context
-    ) -> list[Effect]:
-        """Leave a silent model by its request where that can be; what flows, if nothing else helps."""
-        stuck = context.ends_at_idle or context.never_replays or session.parent_id is not None
-        if context.inline(session) and (stuck or attempt.silent) and not attempt.failed:
-            if not self._may_go_on(session, turn, context):
-                return self._wait_on(session, turn, evidence, context)
-            agent = COMPACTION_AGENT if turn.compacting else turn.agent
-            return [GiveUp(session.id, attempt.number, agent, evidence, flowing=stuck)]
-        silent = Failure(kind="timeout", evidence=evidence)
-        return self._failed(session, turn, attempt, silent, context, run="running")
-
-    def _may_go_on(self, session: Session, turn: Turn, context: Context) -> bool:
-        """Tell whether leaving a silent model's request brings an answer: from another model, or a retry."""
-        model, silent = turn.attempt.model, Failure(kind="timeout")
-        verdict = context.verdict(silent, model)
-        if not context.chain:
-            return False
-        if turn.asked_again < verdict.retries:
-            return True
-        if not leaves(silent, verdict):
-            return False
-        if session.state is None:
-            session.state = FallbackState.on(model, SessionHealth(self._health, session.id))
-        session.state.follow(model, context.chain, advances=len(turn.attempts) - 1)
-        return isinstance(self._switching.plan(session, turn, session.state, silent, context), Plan)
-
-    def _wait_on(self, session: Session, turn: Turn, evidence: str, context: Context) -> list[Effect]:
-        """Keep waiting for a model that nobody can take over from, and say so once a turn."""
-        model = turn.attempt.model
-        said = toasts.waiting(model, has_chain=bool(context.chain))
-        return [
-            *context.toast(session, said, once=f"{turn.message_id}/waiting/{model}"),
-            Record(session.id, "waiting", f"{model}: {evidence}, and no other model can take over"),
-        ]
-
-    def given_up(self, session: Session, effect: GiveUp, outcome: Outcome, context: Context) -> list[Effect]:
-        """Judge a silence after its request was to be left."""
-        turn = session.turn
-        if turn is None or turn.attempt.number != effect.attempt:
-            return []
-        refused = isinstance(outcome, Failed)
-        if (turn.attempt.silent or context.never_replays) and not refused:
-            return []  # the request itself is asked about next
-        silent = Failure(kind="timeout", evidence=effect.evidence)
-        judged = self._failed(session, turn, turn.attempt, silent, context, run="running")
-        if refused and session.owed is not None and context.host_kind == "run":
-            # Nothing else would ever end this run; what it owes is settled all the same.
-            judged.append(stop_run(session, effect.attempt, context))
-        return judged
 
     def status(self, session: Session, event: SessionStatus, context: Context) -> list[Effect]:
         """Judge a run's status: a retry wait is the only early sign of most failures."""
@@ -268,7 +165,7 @@ class Signals:
         if wait_s > host_backoff_s(event.attempt):  # a shorter one is the host's own
             failure = failure.with_host_wait(wait_s)
         tries = event.attempt - 1
-        failed = self._failed(session, turn, attempt, failure, context, run="waiting", tries=tries)
+        failed = self.failed(session, turn, attempt, failure, context, run="waiting", tries=tries)
         return [*stop_timers(session), *failed]
 
     def idle(self, session: Session, sequence: int | None) -> list[Effect]:
@@ -341,7 +238,7 @@ class Signals:
         if context.settings.fallback.on_foreign_abort == "stop":
             return self._cancel(session, turn, "aborted, and not by us")
         failure = Failure(kind="unknown", evidence="name:MessageAbortedError")
-        return self._failed(session, turn, attempt, failure, context, tries=inf)
+        return self.failed(session, turn, attempt, failure, context, tries=inf)
 
     def abort_requested(self, session: Session, context: Context) -> list[Effect]:
         """See the host be asked to stop the session's turn; it tells nothing of a stop in an ending run."""
@@ -371,14 +268,14 @@ class Signals:
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
         # The error that ends a turn of our own host names the reasons of all its models.
         failure = attempt.judged or self._classify(error, turn, attempt, context)
-        return self._failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
+        return self.failed(session, turn, attempt, failure, context, tries=inf if error.is_retryable else 0)
 
     def _classify(self, error: HostError, turn: Turn, attempt: Attempt, context: Context) -> Failure:
         rules = context.settings.fallback.rules
         provider = attempt.model.provider
         return classify(error, context.now, rules=rules, provider=provider, compacting=turn.compacting)
 
-    def _failed(
+    def failed(
         self,
         session: Session,
         turn: Turn,

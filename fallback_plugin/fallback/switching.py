@@ -10,8 +10,6 @@ leaves a session in flight. Which way a turn is sent again, as measured on OpenC
   turn has run. Nowhere else: what is taken back goes with the next prompt, and so does all behind it.
 """
 
-from dataclasses import replace
-
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import NEWS_S, SETTLE_S, Context, stop_run
@@ -35,11 +33,20 @@ from fallback_plugin.fallback.effects import (
     Why,
     crossed,
 )
-from fallback_plugin.fallback.exhaustion import unanswered
+from fallback_plugin.fallback.exhaustion import say_exhausted
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.reopening import reopened, wait_for_reopening
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
-from fallback_plugin.fallback.session import SIGNS, WENT_ON, Attempt, RunState, Session, Switch, Turn
+from fallback_plugin.fallback.session import (
+    SIGNS,
+    STOPPED_BY_USER,
+    WENT_ON,
+    Attempt,
+    RunState,
+    Session,
+    Switch,
+    Turn,
+)
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.wire.prompt import Prompt as PromptBody
@@ -136,7 +143,7 @@ class Switching:
             return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
         closed = context.close(session, attempt.model, failure)
         why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over)
-        exhausted = self._exhausted(session, turn, refusal, why, context)
+        exhausted = say_exhausted(session, turn, refusal, why, context)
         waiting = wait_for_reopening(session, turn, session.state, context) if session.state else []
         return [*closed, *exhausted, *waiting]
 
@@ -187,10 +194,7 @@ class Switching:
         switch = session.switch
         if switch is None or switch.phase != "settling" or session.turn is switch.turn:
             return []
-        return [
-            *self.release(session),
-            Record(session.id, "no prompt", WENT_ON),
-        ]
+        return [*self.release(session), Record(session.id, "no prompt", WENT_ON)]
 
     def release(self, session: Session) -> list[Effect]:
         """End the switch, whatever came of it; a message that was taken back for nothing is shown again."""
@@ -222,11 +226,8 @@ class Switching:
             switch.phase = "settling"
             return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]
         switch.phase = "aborting"
-        return [
-            *closed,
-            Abort(session.id, attempt.number, context.knows(session), switch.run == "over"),
-            record,
-        ]
+        abort = Abort(session.id, attempt.number, context.knows(session), switch.run == "over")
+        return [*closed, abort, record]
 
     def _aborted(
         self, session: Session, switch: Switch, effect: Abort, outcome: Outcome, context: Context
@@ -248,8 +249,8 @@ class Switching:
         return self._send_again(session, switch, context)
 
     def _crossed(self, session: Session) -> list[Effect]:
-        """End the switch: the user has stopped its turn or sent a message, as the next event will tell."""
-        return [*self.release(session), Record(session.id, "no prompt", "the user has gone on meanwhile")]
+        """End the switch: the user has stopped its turn, as the next event will tell."""
+        return [*self.release(session), Record(session.id, "no prompt", STOPPED_BY_USER)]
 
     def _outdated(self, session: Session, switch: Switch) -> list[Effect]:
         """Let the switch give way to a message of the user's, which runs by itself unless it was stopped."""
@@ -452,24 +453,6 @@ class Switching:
             *restored,
             *context.toast(session, toasts.stuck(switch.plan.failed, shown)),
             Record(session.id, "gave up", reason),
-        ]
-
-    def _exhausted(
-        self, session: Session, turn: Turn, refusal: Refusal, why: Why, context: Context
-    ) -> list[Effect]:
-        state = session.state
-        if turn.exhaustion_said or state is None:
-            return []
-        turn.exhaustion_said = True
-        closing = {each.model: each.until for each in context.close(session, why.failed, why.failure)}
-        unfit = context.unfit(session, turn, why.failure)
-        rows = unanswered(
-            turn.reasons, context.chain, state, context.now, refusal=refusal, unfit=unfit, closing=closing
-        )
-        why = replace(why, passed_over=tuple(each for each in rows if each.model != why.failed))
-        return [
-            *context.toast(session, toasts.exhausted(rows), once=f"{turn.message_id}/exhausted"),
-            Record(session.id, "exhausted", refusal.reason, why),
         ]
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -130,19 +130,22 @@ def begin_turn(plugin: FallbackPlugin, host: Host, session: str = "ses_1") -> No
     plugin.message_updated(message(2, "assistant", session, parentID="msg_1", **model), host)
 
 
+LIMITED: Final = ModelAttempt(
+    session_id="ses_1",
+    message_id="msg_1",
+    agent="build",
+    host_model=PRIMARY,
+    model=PRIMARY,
+    tried=(PRIMARY,),
+    error=HostError(name="", status_code=429),
+    reachable=frozenset({A, B}),
+)
+"""A request of the turn's that was refused with 429."""
+
+
 def answer_by_the_next_model(plugin: FallbackPlugin, host: Host) -> None:
     """Let the request of a turn be refused with 429, and the next model begin its answer in its place."""
-    attempt = ModelAttempt(
-        session_id="ses_1",
-        message_id="msg_1",
-        agent="build",
-        host_model=PRIMARY,
-        model=PRIMARY,
-        tried=(PRIMARY,),
-        error=HostError(name="", status_code=429),
-        reachable=frozenset({A}),
-    )
-    assert plugin.model_attempt_failed(attempt, host) == A
+    assert plugin.model_attempt_failed(LIMITED, host) == A
     part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
     plugin.message_part_updated(event("message.part.updated", part=part), host)
 
@@ -415,17 +418,7 @@ async def test_a_failed_request_is_answered_with_the_next_model() -> None:
     async with a_host() as host:
         plugin = a_plugin(host, switching="inline")
         begin_turn(plugin, host)
-        request = ModelAttempt(
-            session_id="ses_1",
-            message_id="msg_1",
-            agent="build",
-            host_model=PRIMARY,
-            model=PRIMARY,
-            tried=(PRIMARY,),
-            error=HostError(name="", status_code=429),
-            reachable=frozenset({A, B}),
-        )
-        assert plugin.model_attempt_failed(request, host) == A
+        assert plugin.model_attempt_failed(LIMITED, host) == A
         await host.toasted(1)
         assert (host.aborts, host.prompts) == ([], [])
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,8 @@ GRACE_S: Final = 0.010
 SIGN_LIMIT_S: Final = 60.0
 WORDS: Final = "Who answers?"
 NEXT_WORDS: Final = "And who answers this?"
-NEXT_LIMIT_S: Final = 20.0
+NEXT_LIMIT_S: Final = 120.0
+"""How long the next message may wait for its answer; a step took OpenCode half a minute on a busy machine."""
 WATCH_S: Final = 2.0
 """How long a session is watched after its stop; requests were seen up to 1.5 s after one."""
 
@@ -48,6 +49,16 @@ class Stop:
     next_after_s: float | None = None
     again_after_s: float | None = None
     is_stopped: bool = True
+
+    @property
+    def ends(self) -> bool:
+        """Whether anything is stopped."""
+        return self.is_stopped or self.again_after_s is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a message comes that is not stopped."""
+        return self.next_after_s is not None and self.again_after_s is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,39 +174,34 @@ class StopTrial:
         if stop.is_stopped:
             await _post(client, f"/session/{session}/abort", None, folder)
         answered_at = time.monotonic()
-        lost = False
         if stop.next_after_s is not None:
             await asyncio.sleep(stop.next_after_s)
             await _post(client, f"/session/{session}/prompt_async", after, folder)
-            if stop.again_after_s is None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(NEXT_LIMIT_S):
-                        await watched.next_answered.wait()
-                lost = not watched.next_answered.is_set()
-            else:
-                await asyncio.sleep(stop.again_after_s)
-                await _post(client, f"/session/{session}/abort", None, folder)
-                answered_at = time.monotonic()
+        if stop.again_after_s is not None:
+            await asyncio.sleep(stop.again_after_s)
+            await _post(client, f"/session/{session}/abort", None, folder)
+            answered_at = time.monotonic()
+        if stop.goes_on:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(NEXT_LIMIT_S):
+                    await watched.next_answered.wait()
         await asyncio.sleep(WATCH_S)
-        ends = stop.is_stopped or stop.again_after_s is not None
-        goes_on = stop.next_after_s is not None and stop.again_after_s is None
-        requests = self._provider.requests(session=session)
-        late = tuple(
-            request.arrived_at - answered_at
-            for request in requests
-            if ends and request.arrived_at > answered_at and not (goes_on and _is_next(request))
-        )
         del self._watched[session]
         return Outcome(
             stop,
             answered_at,
-            late,
-            _said_after(watched, answered_at, model, watched.next_message if goes_on else None)
-            if ends
-            else "",
-            lost,
+            tuple(self._late(session, stop, answered_at)),
+            _said_after(watched, answered_at, model) if stop.ends else "",
+            stop.goes_on and not watched.next_answered.is_set(),
             tuple((at - answered_at, _in_short(event)) for at, event in watched.events),
         )
+
+    def _late(self, session: str, stop: Stop, answered_at: float) -> Iterator[float]:
+        """Yield when a model was asked after the last stop, in seconds, but for what came after it."""
+        for request in self._provider.requests(session=session):
+            late_s = request.arrived_at - answered_at
+            if stop.ends and late_s > 0 and not (stop.goes_on and _is_next(request)):
+                yield late_s
 
     def _has_answered(self, session: str, model: str) -> bool:
         requests = self._provider.requests(model, session=session)
@@ -252,9 +258,9 @@ def _is_next(request: Request) -> bool:
     return request.model == SMALL_MODEL or NEXT_WORDS in json.dumps(said[-1:])
 
 
-def _said_after(watched: _Watched, answered_at: float, failing: str, but_to: str | None) -> str:
+def _said_after(watched: _Watched, answered_at: float, failing: str) -> str:
     """Return what models other than the failing one said after a stop, but to the message after it."""
-    events = watched.events
+    events, but_to = watched.events, watched.next_message if watched.stop.goes_on else None
     of_others = {
         event["properties"]["info"]["id"]
         for _, event in events

@@ -178,7 +178,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         wrong="the end of the chain is said again and again",
-        file="fallback/switching.py",
+        file="fallback/exhaustion.py",
         find="turn.exhaustion_said = True",
         replace="turn.exhaustion_said = False",
         killed_by=MESSAGES + "test_a_chain_at_its_end_is_said_once_even_if_the_host_goes_on_by_itself",
@@ -207,7 +207,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         wrong="a tool at work counts as a stall",
-        file="fallback/signals.py",
+        file="fallback/silences.py",
         find="0.0 if attempt.tools_running else ",
         replace="",
         killed_by=ENGINE + "TestStall::test_a_running_tool_is_no_stall",

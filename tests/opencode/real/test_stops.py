@@ -128,18 +128,12 @@ def test_P1_a_stop_in_the_switching_moment_is_final(
     assert_all_kept(server, provider, "few")
 
 
-def test_P2_a_message_in_the_switching_moment_is_answered(
-    server: OpenCodeServer, provider: ScriptedProvider
-) -> None:
-    assert_all_kept(server, provider, "messages")
-
-
-@pytest.mark.thorough
 @pytest.mark.timeout(600)
-def test_P2_dozens_of_messages_in_the_switching_moment_are_answered(
-    server: OpenCodeServer, provider: ScriptedProvider
+@pytest.mark.parametrize("trial", ["messages", pytest.param("many messages", marks=pytest.mark.thorough)])
+def test_P2_a_message_in_the_switching_moment_is_answered(
+    trial: str, server: OpenCodeServer, provider: ScriptedProvider
 ) -> None:
-    assert_all_kept(server, provider, "many messages")
+    assert_all_kept(server, provider, trial)
 
 
 @pytest.mark.thorough
