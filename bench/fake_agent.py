@@ -88,7 +88,7 @@ class FakeAgent:
         """Fail: no case needs it."""
         raise HostCallError(f"{session_id} need not lose {message_id}")
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:
         """Show it to nobody."""
 
     @property

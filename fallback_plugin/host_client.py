@@ -118,8 +118,12 @@ class HostCalls(Protocol):
         """
         ...
 
-    async def toast(self, toast: Toast) -> None:
-        """Show a note to the person at the host, if one is there."""
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:
+        """Show a note to the person at the host, if one is there.
+
+        One about a session's turn names ``session_id`` and ``after``, as in `abort`: it is not shown (status
+        412) if the user has stopped the session since.
+        """
         ...
 
 

@@ -159,7 +159,7 @@ class AgentCalls:
         with _refusals():
             self._host.giving_up.give_up(session_id, agent, flowing=flowing)
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:  # noqa: ARG002 -- cannot tell
         """Show a note to everybody who looks."""
         self._host.toast(write_toast(toast))
 

@@ -73,9 +73,9 @@ class CountedCalls:
         """Leave the model that an agent of the session is waiting for."""
         await self._counted("give_up", self._calls.give_up(session_id, agent, flowing=flowing))
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:
         """Show a note."""
-        await self._counted("toast", self._calls.toast(toast))
+        await self._counted("toast", self._calls.toast(toast, session_id=session_id, after=after))
 
     async def _counted(self, name: str, call: Awaitable[_Answer]) -> _Answer:
         self._counts.calls[name] += 1

@@ -141,7 +141,7 @@ class Context:
         """Return a toast, unless the person wants none; ``once`` names what all instances say but once."""
         if not self.settings.fallback.notify:
             return []
-        return [Toast(session.id, toast, f"{session.id}/{once}" if once else None)]
+        return [Toast(session.id, toast, f"{session.id}/{once}" if once else None, self.knows(session))]
 
     def cooldown_s(self, model: ModelRef) -> float:
         """Return how long a model is left alone when its provider does not say."""

@@ -145,11 +145,15 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Toast:
-    """Show a note; with ``once``, only if no other instance has taken that lease to show it."""
+    """Show a note; with ``once``, only if no other instance has taken that lease to show it.
+
+    ``after`` is as in `Abort`: what was going to happen does not once the user has stopped it.
+    """
 
     session_id: str
     body: toast.Toast
     once: str | None = None
+    after: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -447,7 +447,7 @@ class FallbackPlugin:
             case DeleteMessage():
                 await host.delete_message(effect.session_id, effect.message_id)
             case Toast():
-                await host.toast(effect.body)
+                await host.toast(effect.body, session_id=effect.session_id, after=effect.after)
         return Done()
 
     def _timer_fired(self, timer: StartTimer, host: HostClient) -> None:

@@ -116,9 +116,10 @@ class BridgeCalls:
             words = f"{session_id}: no request is under way that could be given up"
             raise HostCallError(words, status=error.status) from None
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:
         """Show a note; the bridge keeps it for a moment, and until somebody can see it."""
-        await self._call("tui.showToast", {"body": write_toast(toast)})
+        about = {} if session_id is None else {"sessionID": session_id, "after": after}
+        await self._call("tui.showToast", {**about, "body": write_toast(toast)})
 
     async def _call(
         self, call: str, arguments: Mapping[str, Any], deadline_s: float | None = None

@@ -258,7 +258,7 @@ class OpenCodeHttpClient:
         """Refuse: the requests of a server are out of reach over HTTP."""
         raise HostCallError("give_up: attach does not see the requests of the server's models", status=404)
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:  # noqa: ARG002 -- cannot tell
         """Show a note to everybody attached to this folder. The host accepts it also when nobody is."""
         await self._call("POST", "/tui/show-toast", self._deadlines.toast_s, write_toast(toast))
 

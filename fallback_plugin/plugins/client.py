@@ -69,9 +69,9 @@ class PluginClient:
         """Leave the model that an agent of the session is waiting for."""
         await self._calls.give_up(session_id, agent, flowing=flowing)
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:
         """Show a note to the person at the host."""
-        await self._calls.toast(toast)
+        await self._calls.toast(toast, session_id=session_id, after=after)
 
     def start_soon(self, function: Work, *args: object) -> None:
         """Run ``function(*args)`` beside the hooks, until it ends or the host stops.

@@ -52,8 +52,8 @@ export class Bridge {
   // Calls that go no further than here; each returns an HTTP status.
   #ownCalls = {
     "model.giveUp": (given) => (this.#requests.leave(given) ? 200 : 404),
-    "tui.showToast": ({ body }) => {
-      this.#toasts.showSoon(body)
+    "tui.showToast": ({ body, ...about }) => {
+      this.#toasts.showSoon(body, () => !this.#gate.objection("tui.showToast", about))
       return 202
     },
   }

@@ -20,10 +20,11 @@ export class Toasts {
     for (const body of this.#waiting.splice(0)) this.show(body)
   }
 
-  // The host shows it on the thread that is to begin the turn it is about, which goes first.
-  showSoon(body) {
+  // The host shows it on the thread that is to begin the turn it is about, which goes first. Unless `isTrue` by then, it
+  // is not shown: the user has stopped that turn.
+  showSoon(body, isTrue) {
     if (HOST_KIND === "run") return this.show(body)
-    later(TIMES.toast, () => this.show(body))
+    later(TIMES.toast, () => isTrue() && this.show(body))
   }
 
   async show(body) {

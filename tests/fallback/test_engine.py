@@ -1288,6 +1288,13 @@ class TestUsersStop:
         stage.abort_requested()
         assert stage.engine.is_stopped(stage.session, "msg_1")
 
+    def test_P1_a_toast_names_the_last_event_that_it_knows_of(self) -> None:
+        """The bridge keeps what a stop has made untrue since."""
+        stage = on_retry(Stage())
+        stage.aborted()
+        stage.accepted()
+        assert stage.last(effects.Toast).after == stage.sequence
+
     def test_P1_of_a_parent_reaches_the_turn_of_its_subagents_subagent(self) -> None:
         """A child's empty answer is replayed, whatever its parent's run does."""
         stage = Stage()

@@ -87,7 +87,7 @@ class Host:
     async def delete_message(self, session_id: str, message_id: str) -> None:
         """Delete a message."""
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:  # noqa: ARG002 -- the protocol's
         self.toasts.append(toast)
         self.changed.set()
         self.changed = anyio.Event()

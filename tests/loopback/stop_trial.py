@@ -17,6 +17,8 @@ from tests.loopback.provider import SMALL_MODEL, Request, ScriptedProvider
 
 GRACE_S: Final = 0.010
 """How long after a stop was answered a request that was on its way may still arrive."""
+TOAST_GRACE_S: Final = 0.05
+"""The same of a toast, which takes another way to whoever listens."""
 SIGN_LIMIT_S: Final = 60.0
 WORDS: Final = "Who answers?"
 NEXT_WORDS: Final = "And who answers this?"
@@ -70,6 +72,7 @@ class Outcome:
         answered_at: when the host answered it, on the monotonic clock.
         late_s: when a model was asked for the stopped turn after that, in seconds after the answer.
         said: the text that models other than the failing one showed of that turn after the answer.
+        toasts: when a toast of that turn was shown after the answer, in seconds after it.
         lost: the user's next message got no answer.
         seen: what the host published of the session, with the seconds after the answer.
     """
@@ -78,13 +81,15 @@ class Outcome:
     answered_at: float
     late_s: tuple[float, ...]
     said: str
+    toasts: tuple[float, ...]
     lost: bool
     seen: tuple[tuple[float, str], ...]
 
     @property
     def is_kept(self) -> bool:
         """Whether the promise was kept: nothing asked or said after the stop, an answer to what came next."""
-        return not self.said and not self.lost and all(late <= GRACE_S for late in self.late_s)
+        nothing_asked = all(late <= GRACE_S for late in self.late_s)
+        return nothing_asked and not self.said and not self.toasts and not self.lost
 
 
 @dataclass(slots=True)
@@ -94,6 +99,7 @@ class _Watched:
     stop: Stop
     sign: asyncio.Event = field(default_factory=asyncio.Event)
     events: list[tuple[float, Raw]] = field(default_factory=list)
+    toasts_at: list[float] = field(default_factory=list)
     next_message: str | None = None
     next_answered: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -192,6 +198,7 @@ class StopTrial:
             answered_at,
             tuple(self._late(session, stop, answered_at)),
             _said_after(watched, answered_at, model) if stop.ends else "",
+            tuple(_toasts_after(watched, answered_at)),
             stop.goes_on and not watched.next_answered.is_set(),
             tuple((at - answered_at, _in_short(event)) for at, event in watched.events),
         )
@@ -221,8 +228,10 @@ class StopTrial:
         if event["type"] == "tui.toast.show":
             said = event["properties"]["message"]
             for watched in self._watched.values():
-                if watched.stop.sign == "told" and watched.stop.model in said:
-                    watched.sign.set()
+                if watched.stop.model in said:
+                    watched.toasts_at.append(time.monotonic())
+                    if watched.stop.sign == "told":
+                        watched.sign.set()
         of = self._watched.get(session_of(event) or "")
         if of is not None:
             of.take(event)
@@ -245,7 +254,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         late = ", ".join(f"{1000 * late:.0f} ms" for late in outcome.late_s)
         lines.append(
             f"{outcome.stop.model}, {1000 * outcome.stop.delay_s:.0f} ms after {outcome.stop.sign!r}:"
-            f" asked {late or 'nobody'} after the stop; said {outcome.said!r};"
+            f" asked {late or 'nobody'} after the stop; said {outcome.said!r}; toasts {outcome.toasts};"
             f" next message after {outcome.stop.next_after_s} s{' is lost' if outcome.lost else ''}"
         )
         lines += [f"    {1000 * at:7.0f} ms {event}" for at, event in outcome.seen]
@@ -256,6 +265,13 @@ def _is_next(request: Request) -> bool:
     """Tell whether a request is for the next message, or for a title, which its run makes up."""
     said = [message for message in request.body.get("messages", ()) if message["role"] == "user"]
     return request.model == SMALL_MODEL or NEXT_WORDS in json.dumps(said[-1:])
+
+
+def _toasts_after(watched: _Watched, answered_at: float) -> Iterator[float]:
+    """Yield when toasts came after the last stop, in seconds, unless a message followed that may have one."""
+    for at in watched.toasts_at:
+        if watched.stop.ends and not watched.stop.goes_on and at > answered_at + TOAST_GRACE_S:
+            yield at - answered_at
 
 
 def _said_after(watched: _Watched, answered_at: float, failing: str) -> str:

@@ -64,7 +64,7 @@ class FakeCalls:
     async def delete_message(self, session_id: str, message_id: str) -> None:
         self.calls.append(("delete_message", f"{session_id} {message_id}"))
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:  # noqa: ARG002 -- the protocol's
         if self.is_gone:
             raise HostCallError("the host is gone")
         self.toasts.append(toast)

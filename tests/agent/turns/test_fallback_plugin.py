@@ -54,7 +54,7 @@ class Host:
     async def session(self, session_id: str) -> SessionInfo:
         return SessionInfo(id=session_id)
 
-    async def toast(self, toast: Toast) -> None:
+    async def toast(self, toast: Toast, *, session_id: str | None = None, after: int | None = None) -> None:  # noqa: ARG002 -- the protocol's
         self.toasts.append(toast)
         self.on_toast()
 

@@ -69,6 +69,28 @@ test("nor is one decided on before the message after a stop was heard of", async
   assert.deepEqual([await status(0), await status(1)], [412, 200])
 })
 
+test("a toast about a turn that was stopped is not shown", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] })
+  const body = (message) => ({ message, variant: "info" })
+  const toast = (message, about) => ({ call: "tui.showToast", arguments: { body: body(message), ...about } })
+  const calls = [
+    toast("of a turn stopped since", { sessionID: "ses_1", after: 0 }),
+    toast("of a turn stopped while it waits", { sessionID: "ses_1", after: 1 }),
+    toast("of another session", { sessionID: "ses_2", after: 0 }),
+    toast("of no session", {}),
+  ]
+  const { hooks, event, received, toasts } = await start({ calls })
+  t.after(hooks.dispose)
+  stop() // 1
+  event("session.created", { sessionID: "ses_2" })
+  const statuses = []
+  for (const number of [0, 1, 2, 3]) statuses.push((await received.until(({ id, result }) => id === `call-${number}` && result)).result.status)
+  assert.deepEqual(statuses, [412, 202, 202, 202])
+  stop()
+  t.mock.timers.tick(300)
+  assert.deepEqual(toasts.entries, [body("of another session"), body("of no session")])
+})
+
 test("a message waits for an abort that is carried out", async (t) => {
   const { called, end, make, made } = await crossing(t, [[ABORT]])
   await called(ABORT)
