@@ -138,6 +138,8 @@ class Engine:
         session = self._sessions.setdefault(request.session_id, Session(request.session_id, last_seen=now))
         if session.switch is not None or (session.turn and session.turn.is_replayed_by(request)):
             return None, []
+        if self.is_stopped(request.session_id, request.message_id):
+            return None, []  # what is left of a prompt of ours
         keep_unlisted_apart(session, request, self.catalog)
         context = self._context(session, now, agent=request.agent)
         state = session.state

@@ -23,6 +23,7 @@ export class Gate {
   // The user's stop was told as the event of this sequence.
   stopped(sessionID, sequence) {
     this.#crossings.stopped(sessionID, sequence)
+    this.#prompts.stopped(sessionID)
   }
 
   lastStop(sessionID) {
@@ -64,7 +65,7 @@ export class Gate {
       await aborted
     }
     if (background) return verdict === "begin"
-    this.#prompts.over(sessionID)
+    this.#prompts.begins(request)
     if (verdict === "begin") await this.#crossings.letThrough(sessionID)
     return verdict === "begin"
   }

@@ -17,7 +17,7 @@ export class OurPrompts {
   // asked then whether it still may be.
   sent(sessionID, body, { toConfirm }) {
     this.over(sessionID)
-    const prompt = { body, toConfirm, isMade: false, isOver: false }
+    const prompt = { body, toConfirm, messageID: null, isStopped: false, isOver: false }
     const over = new Promise((resolve) => (prompt.resolve = resolve))
     this.#prompts.delete(sessionID)
     this.#prompts.set(sessionID, prompt)
@@ -32,9 +32,16 @@ export class OurPrompts {
     prompt.resolve()
   }
 
+  // The user stops the session, of which the host tells as of the end of a run, be there one or not.
+  stopped(sessionID) {
+    const prompt = this.#prompts.get(sessionID)
+    if (prompt) prompt.isStopped = true
+  }
+
   // A run has ended; that of a prompt whose message has yet to be made was another one.
   idle(sessionID) {
-    if (this.#prompts.get(sessionID)?.isMade) this.over(sessionID)
+    const prompt = this.#prompts.get(sessionID)
+    if (prompt?.messageID && !prompt.isStopped) this.over(sessionID)
   }
 
   rejected(sessionID) {
@@ -45,10 +52,17 @@ export class OurPrompts {
   // Whether a message that is about to be made is that of a prompt of ours.
   isOurs({ sessionID, messageID, model }) {
     const prompt = this.#prompts.get(sessionID)
-    if (!prompt || prompt.isMade || prompt.isOver) return false
+    if (!prompt || prompt.messageID || prompt.isOver) return false
     const { messageID: inPlace, model: wanted } = prompt.body
-    prompt.isMade = inPlace ? inPlace === messageID : model?.providerID === wanted?.providerID && model?.modelID === wanted?.modelID
-    return prompt.isMade
+    const isOurs = inPlace ? inPlace === messageID : model?.providerID === wanted?.providerID && model?.modelID === wanted?.modelID
+    if (isOurs) prompt.messageID = messageID
+    return isOurs
+  }
+
+  // Take in a request of a turn. Only that of our prompt's own run shows that this has begun: the run which failed may
+  // still have one on its way.
+  begins(request) {
+    if (isOf(this.#prompts.get(request.sessionID), request)) this.over(request.sessionID)
   }
 
   // The host lets the run of a deleted session go on.
@@ -61,18 +75,26 @@ export class OurPrompts {
 
   // What to do with a request for a model: "begin", "refuse" it, or "abort" its run. `ask` asks Python, and gives
   // undefined if there was no answer: that counts as a stop if the user has just stopped the session.
-  async verdict({ sessionID, agent, message }, ask, wasJustStopped) {
+  async verdict(request, ask, wasJustStopped) {
+    const { sessionID, agent, message } = request
     if (this.#gone.has(sessionID)) return "abort"
     const prompt = this.#prompts.get(sessionID)
-    if (!prompt?.toConfirm) return "begin"
     // A title is made up beside the turn, and is not the turn's first request.
     const background = isBackground(agent)
+    if (!prompt?.toConfirm || !(background || isOf(prompt, request))) return "begin"
     if (!background) prompt.toConfirm = false
     const question = () => ({ sessionID, messageID: message?.id })
     const answer = await ask("prompt.begins", question, wasJustStopped ? TIMES.afterStop : TIMES.nextModel)
     if (!(answer === undefined ? wasJustStopped : answer?.stop)) return "begin"
     return background ? "refuse" : "abort"
   }
+}
+
+// Whether a request is of the run of a prompt.
+function isOf(prompt, { model, message }) {
+  if (!prompt?.messageID || message?.id !== prompt.messageID) return false
+  const wanted = prompt.body.model
+  return !wanted || (model?.providerID === wanted.providerID && model?.id === wanted.modelID)
 }
 
 function bound(collection) {

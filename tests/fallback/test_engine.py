@@ -1288,6 +1288,17 @@ class TestUsersStop:
         stage.abort_requested()
         assert stage.engine.is_stopped(stage.session, "msg_1")
 
+    def test_P1_what_is_left_of_our_prompt_is_no_choice_of_a_model(self) -> None:
+        """The host asks about its message late, when the next turn is under way."""
+        stage = on_retry(stage_with(cooldown=0))
+        stage.aborted()
+        stage.abort_requested()
+        stage.accepted()
+        stage.choose(PRIMARY, "msg_5")
+        stage.user("msg_5")
+        assert stage.choose(A, "msg_1") is None
+        assert effects.CHOSEN not in {record.decision for record in stage.all(effects.Record)}
+
     def test_P1_a_toast_names_the_last_event_that_it_knows_of(self) -> None:
         """The bridge keeps what a stop has made untrue since."""
         stage = on_retry(Stage())

@@ -38,13 +38,13 @@ test("that of a title or a summary is not", async (t) => {
 })
 
 test("nor is one that is not made, since the user has stopped its prompt", async (t) => {
-  const calls = [{ call: "session.promptAsync", arguments: { sessionID: "ses_1", body: {} } }]
+  const calls = [{ call: "session.promptAsync", arguments: { sessionID: "ses_1", body: { messageID: "msg_1" } } }]
   const answers = { "hook/chat.message": null, "hook/prompt.begins": { stop: true } }
   const session = { promptAsync: async () => ({ data: null, response: { status: 204 } }), abort: async () => ({ data: true }) }
   const bridge = await start({ events: [ASKED], questions: ["chat.message", "prompt.begins"], calls, answers }, { client: { session } })
   t.after(bridge.hooks.dispose)
-  await bridge.hooks["chat.message"](...prompt())
   await bridge.received.until((line) => line.result?.status === 204)
+  await bridge.hooks["chat.message"](...prompt())
   const request = { sessionID: "ses_1", agent: "build", model: {}, message: { id: "msg_1" } }
   await assert.rejects(bridge.hooks["chat.headers"](request, { headers: {} }), /stopped/)
   await bridge.hooks["chat.headers"](request, { headers: {} }) // the user's next one

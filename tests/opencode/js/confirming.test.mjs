@@ -7,9 +7,10 @@ import { test } from "node:test"
 import { prompt, start } from "./bridge-under-test.mjs"
 
 // A bridge whose child has handed in a prompt for ses_1 and answers `answer` when that is about to begin.
-async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins"], numbers = {} } = {}) {
+async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins"], numbers = {}, isMade = true } = {}) {
   const aborted = []
-  const calls = [{ call: "session.promptAsync", arguments: { sessionID: "ses_1", body: {} } }]
+  const body = { messageID: "msg_1", model: { providerID: "p", modelID: "spare" } }
+  const calls = [{ call: "session.promptAsync", arguments: { sessionID: "ses_1", body } }]
   const session = {
     promptAsync: async () => ({ data: null, response: { status: 204 } }),
     abort: async ({ path }) => (aborted.push(path.id), { data: true }),
@@ -18,10 +19,15 @@ async function handedIn(t, answer, { questions = ["chat.message", "prompt.begins
   t.after(bridge.hooks.dispose)
   await bridge.hooks["chat.message"](...prompt())
   await bridge.received.until((line) => line.id === "call-1" || (line.result && line.result.status === 204))
-  const begin = (sessionID, agent = "build") =>
-    bridge.hooks["chat.headers"]({ sessionID, agent, model: {}, message: { id: "msg_1" } }, { headers: {} })
+  const make = () => {
+    const [input, output] = prompt("spare")
+    return bridge.hooks["chat.message"]({ ...input, messageID: "msg_1" }, output)
+  }
+  if (isMade) await make()
+  const begin = (sessionID, agent = "build", model = "spare") =>
+    bridge.hooks["chat.headers"]({ sessionID, agent, model: { providerID: "p", id: model }, message: { id: "msg_1" } }, { headers: {} })
   const asked = () => bridge.received.entries.filter(({ method }) => method === "hook/prompt.begins").map(({ params }) => params)
-  return { ...bridge, begin, asked, aborted }
+  return { ...bridge, begin, make, asked, aborted }
 }
 
 test("Python is asked once, before the first request of the session's turn", async (t) => {
@@ -32,6 +38,16 @@ test("Python is asked once, before the first request of the session's turn", asy
   await begin("ses_1", "title")
   assert.deepEqual(asked().map(({ sessionID, messageID }) => [sessionID, messageID]), [["ses_1", "msg_1"]])
   assert.deepEqual(aborted, [])
+})
+
+test("a request that the failed run has still on its way is no such one", async (t) => {
+  const { begin, make, asked, aborted } = await handedIn(t, { stop: true }, { isMade: false })
+  await begin("ses_1", "build", "primary")
+  await make()
+  await begin("ses_1", "build", "primary")
+  assert.deepEqual(asked(), [])
+  await assert.rejects(begin("ses_1"), /stopped/)
+  assert.deepEqual(aborted, ["ses_1"])
 })
 
 test("a turn that was stopped is aborted, and its request never made", async (t) => {

@@ -125,6 +125,21 @@ test("the end of an earlier run does not let it through", async (t) => {
   await making
 })
 
+test("nor does a stop's own idle, or what the run before has still on its way", async (t) => {
+  const { event, hooks, status, made, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
+  assert.equal(await status(0), 204)
+  const ask = () => hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id: "msg_1" } }, { headers: {} })
+  await ask()
+  stop()
+  const making = make("msg_2")
+  await make("msg_1")
+  await event("session.idle", { sessionID: "ses_1" })
+  await new Promise((resolve) => setTimeout(resolve, 60))
+  assert.deepEqual(made, ["msg_1"])
+  await ask()
+  await making
+})
+
 test("one that is stopped while it waits is never asked for", async (t) => {
   const { called, carriedOut, end, hooks, make } = await crossing(t, [[ABORT]])
   await called(ABORT)

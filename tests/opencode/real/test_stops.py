@@ -3,6 +3,7 @@
 import random
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -61,6 +62,7 @@ AGAIN_AFTER_S: Final = (None, None, 0.02, 0.1)
 """When that message is stopped in its turn, if at all."""
 AGENTS: Final = ("build", "brief")
 TITLES: Final = (None, "Stopped")
+WAYS: Final = ("auto", "inline", "replay")
 SETTINGS: Final = f'[fallback]\nfallback_models = ["{ref("fallback")}"]\ncooldown = 0\n'
 
 
@@ -91,15 +93,22 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     return server
 
 
-def stops(trial: str, folders: Path | None = None) -> Iterator[Stop]:
+@pytest.fixture(scope="module")
+def of_each_way(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
+    """Return a project for each way of switching."""
+    folders = [tmp_path_factory.mktemp(way) for way in WAYS]
+    for folder, way in zip(folders, WAYS, strict=True):
+        (folder / "fallback.toml").write_text(f'[fallback]\nswitching = "{way}"\n')
+    return folders
+
+
+def stops(trial: str, folders: Sequence[Path | None]) -> Iterator[Stop]:
     """Draw the moments: a third at once, a third within the first 20 ms, a third anywhere up to 300 ms."""
     drawn = random.Random(trial)  # noqa: S311 -- the same moments every time are the point
     shapes = list(product(AGENTS, TITLES))
     for number, model in enumerate(failing(trial, STOPS[trial])):
         span_s = drawn.choice((0.0, 0.02, LONGEST_DELAY_S))
-        folder = folders / str(number) if folders else None
-        if folder is not None:
-            folder.mkdir()
+        folder = folders[number % len(folders)]
         agent, title = drawn.choice(shapes)
         sign = KINDS[number % len(KINDS)][0]
         delay_s = drawn.uniform(0.0, span_s)
@@ -112,7 +121,7 @@ def stops(trial: str, folders: Path | None = None) -> Iterator[Stop]:
 
 
 def assert_all_kept(
-    server: OpenCodeServer, provider: ScriptedProvider, trial: str, folders: Path | None = None
+    server: OpenCodeServer, provider: ScriptedProvider, trial: str, folders: Sequence[Path | None] = (None,)
 ) -> None:
     outcomes = StopTrial(server.url, provider).run(
         list(stops(trial, folders)), side_by_side=SIDE_BY_SIDE[trial]
@@ -131,20 +140,25 @@ def test_P1_a_stop_in_the_switching_moment_is_final(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trial", ["messages", pytest.param("many messages", marks=pytest.mark.thorough)])
 def test_P2_a_message_in_the_switching_moment_is_answered(
-    trial: str, server: OpenCodeServer, provider: ScriptedProvider
+    trial: str, server: OpenCodeServer, provider: ScriptedProvider, of_each_way: Sequence[Path]
 ) -> None:
-    assert_all_kept(server, provider, trial)
+    assert_all_kept(server, provider, trial, of_each_way)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("trial", ["quiet", "side by side", "busy", "fresh"])
 def test_P1_hundreds_of_stops_are_final(
-    trial: str, server: OpenCodeServer, provider: ScriptedProvider, tmp_path: Path
+    trial: str,
+    server: OpenCodeServer,
+    provider: ScriptedProvider,
+    of_each_way: Sequence[Path],
+    tmp_path: Path,
 ) -> None:
     """Try them one or many at a time, with both cores busy, and in folders that are new to the host."""
-    if trial == "busy":
-        with busy_cores(2):
-            assert_all_kept(server, provider, trial)
-    else:
-        assert_all_kept(server, provider, trial, tmp_path if trial == "fresh" else None)
+    fresh = [tmp_path / str(number) for number in range(STOPS[trial])] if trial == "fresh" else []
+    for folder in fresh:
+        folder.mkdir()
+    folders: Mapping[str, Sequence[Path]] = {"side by side": of_each_way, "fresh": fresh}
+    with busy_cores(2) if trial == "busy" else nullcontext():
+        assert_all_kept(server, provider, trial, folders.get(trial, (None,)))
