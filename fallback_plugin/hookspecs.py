@@ -371,7 +371,9 @@ def run_ending(session_id: str, host: HostClient) -> LastWords | None:
 
     `opencode run` ends with its first turn, failed or not. It waits for the answer, prints it, and ends with
     status 0 if there is no trouble in it; None leaves its own end as it is. `opencode acp` asks at the end of
-    every turn: the editor's prompt then ends with the session's last answer, or fails with the trouble.
+    every turn: the editor's prompt then ends with the session's last answer, or fails with the trouble. A
+    server asks before it responds to a client that waits for its prompt: the response then holds the last
+    answer to it.
     """
 
 

@@ -6,7 +6,7 @@ nothing here waits for a turn to end.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from fallback_plugin.events import StoredMessage
 from fallback_plugin.wire.model_catalog import ModelCatalog
@@ -14,6 +14,9 @@ from fallback_plugin.wire.prompt import Prompt
 from fallback_plugin.wire.toast import Toast
 
 HostKind: TypeAlias = Literal["serve", "tui", "run", "acp", "attach", "agent"]
+
+ENDS_AT_IDLE: Final = frozenset[HostKind]({"run", "acp"})
+"""Hosts in which a turn counts as over at its session's first idle, so that no replay may end its run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from fallback_plugin.fallback.state import Unfit
 from fallback_plugin.health.closure import MAX_WAIT_S
 from fallback_plugin.health.scope import closing_key, keys_of
 from fallback_plugin.hookspecs import ACTIVITY_EVERY_S
-from fallback_plugin.host_client import HostKind
+from fallback_plugin.host_client import ENDS_AT_IDLE, HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind, ModelSettings, Settings
 from fallback_plugin.wire.model_catalog import EVERYTHING, ModelCatalog
@@ -86,7 +86,7 @@ class Context:
     @property
     def ends_at_idle(self) -> bool:
         """Whether a turn counts as over at its session's first idle, so that no replay may end its run."""
-        return self.host_kind in {"run", "acp"}
+        return self.host_kind in ENDS_AT_IDLE
 
     @property
     def never_replays(self) -> bool:

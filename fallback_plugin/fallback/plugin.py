@@ -80,7 +80,7 @@ from fallback_plugin.hookspecs import (
     ToolResult,
     hookimpl,
 )
-from fallback_plugin.host_client import HostClient, HostKind
+from fallback_plugin.host_client import ENDS_AT_IDLE, HostClient, HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import HealthSettings, Settings
 
@@ -266,7 +266,15 @@ class FallbackPlugin:
 
     @hookimpl
     async def run_ending(self, session_id: str, host: HostClient) -> LastWords | None:
-        """Send the turn that a run leaves unanswered to the models that are left, until one answers."""
+        """Send the turn that a run leaves unanswered to the models that are left, until one answers.
+
+        Where a turn is sent again all the same, whoever waits for its answer waits for the end of that.
+        """
+        if host.kind not in ENDS_AT_IDLE:
+            if not self.engine.busy(session_id):
+                return None
+            await self._until_idle(session_id)
+            return LastWords()
         output = await self._owed_turns.answer(session_id, host)
         with anyio.move_on_after(NOTES_S):
             await self._until_notes_are_shown()
@@ -284,10 +292,13 @@ class FallbackPlugin:
         child = child_awaited(call, result)
         if child is None:
             return None
-        if self.engine.busy(child):
-            await self._waiting_for_idle.setdefault(child, anyio.Event()).wait()
+        await self._until_idle(child)
         text = last_answer(await host.messages(child))
         return filled(result, text) if text else None
+
+    async def _until_idle(self, session_id: str) -> None:
+        if self.engine.busy(session_id):
+            await self._waiting_for_idle.setdefault(session_id, anyio.Event()).wait()
 
     def _look_up_models(self, host: HostClient) -> None:
         host.start_soon(self._learn, host)

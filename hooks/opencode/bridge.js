@@ -2,7 +2,7 @@
 
 import { CALLS } from "./calls.js"
 import { Child, childCommands } from "./child.js"
-import { HOST_KIND } from "./command-line.js"
+import { ENDS_AT_IDLE, HOST_KIND } from "./command-line.js"
 import { EarlyEvents } from "./early-events.js"
 import { EditorPrompts } from "./editor-prompts.js"
 import { wrapFetch } from "./fetch.js"
@@ -17,6 +17,7 @@ import { Subscription } from "./subscription.js"
 import { later, TIMES } from "./times.js"
 import { Toasts } from "./toasts.js"
 import { UnfinishedSteps } from "./unfinished-steps.js"
+import { WaitingClients } from "./waiting-clients.js"
 
 const BRIDGE_VERSION = "0.1.0"
 const PROTOCOL_VERSION = 1
@@ -31,6 +32,7 @@ export class Bridge {
   #requests
   #run
   #editor = null // in `opencode acp`
+  #waitingClients = null // of what serves others
   #sequence = 0
   #child = null
   #phase = "starting" // starting, loading, ready, down (waits for its restart), off (for good)
@@ -67,6 +69,7 @@ export class Bridge {
     this.#run = new Run(context.client)
     watchStops(this.#onStop)
     if (HOST_KIND === "acp") this.#watchEditor()
+    if (!ENDS_AT_IDLE) this.#waitingClients = new WaitingClients(context.client, ask)
   }
 
   // The user stops a session, of this instance or another.
@@ -111,6 +114,7 @@ export class Bridge {
     STOP_WATCHERS.delete(this.#onStop)
     this.#requests.dispose()
     this.#editor?.dispose()
+    this.#waitingClients?.dispose()
     this.#close("off")
     this.#child?.stop()
   }
@@ -170,6 +174,7 @@ export class Bridge {
       this.#toasts.audience()
       if (HOST_KIND === "run") this.#run.sessionID ??= params().sessionID
       this.#editor?.saw(params().sessionID)
+      this.#waitingClients?.saw(params().sessionID)
     }
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()
     if (!this.#answers(question)) return undefined

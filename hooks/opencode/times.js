@@ -19,6 +19,7 @@ export const TIMES = {
   toast: 300, // that a toast of Python waits
   shown: 2_000, // that the end of a prompt waits for its text to be written to the editor
   settling: 3_600_000, // Python's own deadline is a person's setting
+  idleLook: 5_000, // between two looks whether a session for which Python is waited for is idle
   // A question waits for a child that is still starting, at most this long after its start; a job has time.
   coldStart: HOST_KIND === "run" ? 10_000 : 2_000,
   start: 30_000, // a child not ready by then counts as dead

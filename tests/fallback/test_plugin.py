@@ -303,6 +303,28 @@ async def test_a_run_that_owes_an_answer_gets_it_before_it_ends() -> None:
         assert host.aborts == []
 
 
+async def test_who_waits_for_a_prompt_in_a_server_waits_until_its_turn_is_over() -> None:
+    async with a_host() as host:
+        plugin = a_plugin(host)
+        plugin.host_started(host)
+        assert await plugin.run_ending("ses_1", host) is None
+        begin_turn(plugin, host)
+        words: list[LastWords | None] = []
+
+        async def wait() -> None:
+            words.append(await plugin.run_ending("ses_1", host))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            plugin.session_error(event("session.error", error=api_error(401)), host)
+            await host.toasted(1)
+            assert words == []
+            plugin.session_abort_requested(event("session.abort.requested"), host)
+        assert words == [LastWords()]
+        assert await plugin.run_ending("ses_1", host) is None
+
+
 async def test_P19_a_run_does_not_end_before_its_notes_are_shown() -> None:
     async with a_host() as host:
         host.kind = "run"
