@@ -8,10 +8,10 @@ import { later, TIMES } from "./times.js"
 export class Crossings {
   #sessions = new Map()
 
-  // What is known of a session: the sequence and the time of the user's last stop, the message that it stopped, the
-  // last message since, what of ours is being carried out, and the messages that wait for that.
+  // What is known of a session: the sequence and the time of the user's last stop, the messages that were stopped, the
+  // last message since, what of ours is being carried out, and the messages of the user's for which no model was asked.
   #of(sessionID) {
-    const fresh = { stop: 0, stoppedAt: -Infinity, stopped: null, message: null, calls: new Set(), held: new Map() }
+    const fresh = { stop: 0, stoppedAt: -Infinity, stopped: new Set(), message: null, calls: new Set(), coming: new Map() }
     const known = this.#sessions.get(sessionID) ?? fresh
     this.#sessions.delete(sessionID)
     this.#sessions.set(sessionID, known)
@@ -19,10 +19,15 @@ export class Crossings {
     return known
   }
 
+  // The host may have nothing to stop yet: a message that was stopped before its run began is refused when it begins.
   stopped(sessionID, sequence) {
     const known = this.#of(sessionID)
-    // The host may have nothing to stop yet.
-    Object.assign(known, { stop: sequence, stoppedAt: performance.now(), stopped: known.message?.id ?? known.stopped, message: null })
+    Object.assign(known, { stop: sequence, stoppedAt: performance.now(), message: null })
+    for (const message of known.coming.values()) {
+      message.stoppedAt = performance.now()
+      known.stopped.add(message.id)
+    }
+    while (known.stopped.size > LIMITS.messages) known.stopped.delete(known.stopped.keys().next().value)
   }
 
   lastStop(sessionID) {
@@ -35,12 +40,13 @@ export class Crossings {
 
   // Whether a message was stopped, be it before its run had begun.
   wasStopped(sessionID, messageID) {
-    return messageID !== undefined && this.#sessions.get(sessionID)?.stopped === messageID
+    return this.#sessions.get(sessionID)?.stopped.has(messageID) ?? false
   }
 
   // Take in that a message is sent again.
   resumes(sessionID, messageID) {
-    if (this.wasStopped(sessionID, messageID)) this.#of(sessionID).stopped = null
+    const { stopped, coming } = this.#sessions.get(sessionID) ?? {}
+    if (stopped?.delete(messageID) && coming.has(messageID)) coming.get(messageID).stoppedAt = null
   }
 
   forget(sessionID) {
@@ -48,36 +54,46 @@ export class Crossings {
   }
 
   // A message of the user's is about to be made; nobody can have heard of it. Resolves when it may be, with whether it
-  // had to wait.
+  // had to wait: for what of ours is under way, until those before it are stored, and for the end of those of them that
+  // were stopped, whose run would take it in and never answer it.
   async comes(sessionID, messageID) {
     const known = this.#of(sessionID)
     const isUnseen = known.message?.sequence === Infinity
     const followsStop = known.stop > 0 && (known.message === null || (isUnseen && known.message.followsStop))
-    const message = { id: messageID, followsStop, sequence: Infinity, made: false, cameAt: performance.now() }
+    const before = [...known.coming.values()].filter((each) => each.stoppedAt !== null || (each.waits && !each.isShown))
+    const message = new Coming(messageID, followsStop)
     known.message = message
+    known.coming.delete(messageID)
+    known.coming.set(messageID, message)
+    if (known.coming.size > LIMITS.messages) known.coming.delete(known.coming.keys().next().value)
     this.resumes(sessionID, messageID)
-    const waits = known.calls.size > 0
-    if (waits) {
-      const held = {}
-      held.shown = new Promise((resolve) => (held.resolve = resolve))
-      known.held.set(messageID, held)
-      await nothingUnderWay(known.calls)
-    }
-    message.made = true
-    return waits
+    message.waits = known.calls.size > 0 || before.length > 0
+    if (message.waits) await nothingUnderWay(known.calls, before)
+    message.isNowMade()
+    return message.waits
   }
 
   shown(sessionID, messageID, sequence) {
-    const { held, message } = this.#sessions.get(sessionID) ?? {}
-    held?.get(messageID)?.resolve()
-    held?.delete(messageID)
+    const { coming, message } = this.#sessions.get(sessionID) ?? {}
+    coming?.get(messageID)?.isNowShown()
     if (message?.id === messageID && message.sequence === Infinity) message.sequence = sequence
+  }
+
+  // A model is asked for a message, or was refused to it.
+  asked(sessionID, messageID) {
+    const { coming } = this.#sessions.get(sessionID) ?? {}
+    if (!coming?.has(messageID)) return
+    for (const message of coming.values()) {
+      message.isNowOver() // those before it are answered with it
+      coming.delete(message.id)
+      if (message.id === messageID) return
+    }
   }
 
   // Whether a message was made since the last stop: whatever was stopped is over.
   goesOn(sessionID) {
     const { stop, message } = this.#sessions.get(sessionID) ?? {}
-    return stop > 0 && Boolean(message?.made)
+    return stop > 0 && Boolean(message?.madeAt)
   }
 
   // What Python had not heard of when it decided on a call, the last event that it knew being `after`: "stop",
@@ -101,15 +117,58 @@ export class Crossings {
 
   // Resolves when the messages that waited are made, so that the run which is about to ask its model answers them too.
   async letThrough(sessionID) {
-    const held = this.#sessions.get(sessionID)?.held
-    if (!held?.size) return
-    const shown = Promise.all([...held.values()].map((each) => each.shown))
+    const coming = [...(this.#sessions.get(sessionID)?.coming.values() ?? [])].filter(({ waits, isShown }) => waits && !isShown)
+    if (coming.length === 0) return
+    const shown = Promise.all(coming.map((each) => each.shown))
     await Promise.race([shown, new Promise((resolve) => later(TIMES.letThrough, resolve))])
-    held.clear()
+    for (const each of coming) each.waits = false
   }
 }
 
-async function nothingUnderWay(calls) {
+// A message of the user's, from when it is about to be made until a model is asked for it.
+class Coming {
+  sequence = Infinity // of the event that showed it
+  cameAt = performance.now()
+  waits = false
+  madeAt = null
+  isShown = false
+  stoppedAt = null
+
+  constructor(id, followsStop) {
+    this.id = id
+    this.followsStop = followsStop
+    this.made = new Promise((resolve) => (this.onMade = resolve))
+    this.shown = new Promise((resolve) => (this.onShown = resolve))
+    this.over = new Promise((resolve) => (this.onOver = resolve))
+  }
+
+  isNowMade() {
+    this.madeAt = performance.now()
+    this.onMade()
+  }
+
+  isNowShown() {
+    this.isShown = true
+    this.onShown()
+  }
+
+  isNowOver() {
+    this.isNowShown()
+    this.onOver()
+  }
+
+  // Resolves when the next message may be made. The run of one that was stopped may have ended without asking.
+  async letsNextCome() {
+    await this.made
+    const since = this.stoppedAt === null ? performance.now() : Math.max(this.madeAt, this.stoppedAt)
+    const left = since + TIMES.crossing - performance.now()
+    const end = this.stoppedAt === null ? this.shown : this.over
+    await Promise.race([end, new Promise((resolve) => later(Math.max(0, left), resolve))])
+  }
+}
+
+async function nothingUnderWay(calls, before) {
+  for (const message of before) await message.letsNextCome()
   const limit = new Promise((resolve) => later(TIMES.crossing, () => resolve("late")))
   while (calls.size > 0) {
     if ((await Promise.race([Promise.all(calls), limit])) === "late") return

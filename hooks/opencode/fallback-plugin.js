@@ -67,7 +67,8 @@ function hooks(bridge) {
         const tag = mayBegin && bridge.watch(input)
         if (tag) output.headers[TAG] = tag
       })()
-      if (!mayBegin) throw new Error("The user stopped this turn.") // its run is stopped; were it not, no model is asked
+      // Its run is stopped; were it not, no model is asked, and the host takes this for the stop that it is.
+      if (!mayBegin) throw new DOMException("The user stopped this turn.", "AbortError")
     },
 
     "experimental.chat.messages.transform": harmless(async (_, output) => {

@@ -23,7 +23,6 @@ export class Gate {
   // The user's stop was told as the event of this sequence.
   stopped(sessionID, sequence) {
     this.#crossings.stopped(sessionID, sequence)
-    this.#prompts.stopped(sessionID)
   }
 
   lastStop(sessionID) {
@@ -42,6 +41,7 @@ export class Gate {
   // A message was told as the event of this sequence.
   shown(sessionID, messageID, sequence) {
     this.#crossings.shown(sessionID, messageID, sequence)
+    this.#prompts.shown(sessionID, messageID)
   }
 
   // Resolves when a message may be made, with whether it had to wait.
@@ -66,6 +66,7 @@ export class Gate {
     }
     if (background) return verdict === "begin"
     this.#prompts.begins(request)
+    this.#crossings.asked(sessionID, message?.id)
     if (verdict === "begin") await this.#crossings.letThrough(sessionID)
     return verdict === "begin"
   }

@@ -11,6 +11,7 @@ export const LIMITS = {
   standIns: 1000, // sessions whose turn is answered by another model than the host's
   endOfStream: 8 * 1024, // last bytes of a stream, in which its end is looked for
   sessions: 1000, // that were stopped, sent again or deleted, and are remembered as that
+  messages: 20, // of a session, that were stopped or are about to be answered
   unusedTags: 1000, // requests that were announced and not made
   unsaid: MEBIBYTE, // bytes of a stream that says nothing, after which it is handed on all the same
 }

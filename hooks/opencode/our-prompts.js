@@ -17,7 +17,7 @@ export class OurPrompts {
   // asked then whether it still may be.
   sent(sessionID, body, { toConfirm }) {
     this.over(sessionID)
-    const prompt = { body, toConfirm, messageID: null, isStopped: false, isOver: false }
+    const prompt = { body, toConfirm, messageID: null, isShown: false, isOver: false }
     const over = new Promise((resolve) => (prompt.resolve = resolve))
     this.#prompts.delete(sessionID)
     this.#prompts.set(sessionID, prompt)
@@ -32,16 +32,15 @@ export class OurPrompts {
     prompt.resolve()
   }
 
-  // The user stops the session, of which the host tells as of the end of a run, be there one or not.
-  stopped(sessionID) {
+  // A message is stored.
+  shown(sessionID, messageID) {
     const prompt = this.#prompts.get(sessionID)
-    if (prompt) prompt.isStopped = true
+    if (prompt?.messageID === messageID) prompt.isShown = true
   }
 
-  // A run has ended; that of a prompt whose message has yet to be made was another one.
+  // A run has ended; that of a prompt whose message has yet to be stored was another one.
   idle(sessionID) {
-    const prompt = this.#prompts.get(sessionID)
-    if (prompt?.messageID && !prompt.isStopped) this.over(sessionID)
+    if (this.#prompts.get(sessionID)?.isShown) this.over(sessionID)
   }
 
   rejected(sessionID) {

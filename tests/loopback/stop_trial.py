@@ -20,6 +20,7 @@ GRACE_S: Final = 0.010
 SIGN_LIMIT_S: Final = 60.0
 WORDS: Final = "Who answers?"
 NEXT_WORDS: Final = "And who answers this?"
+LAST_WORDS: Final = "And this?"
 NEXT_LIMIT_S: Final = 120.0
 """How long the next message may wait for its answer; a step took OpenCode half a minute on a busy machine."""
 WATCH_S: Final = 2.0
@@ -36,8 +37,9 @@ class Stop:
 
     ``directory`` is the project folder, None for the host's own. Without a ``title`` the host makes one up in
     the session's first run, beside the turn. The user's next message comes ``next_after_s`` after the stop
-    was answered, None for never, and is stopped in its turn ``again_after_s`` later, None for never. Where
-    nothing ``is_stopped``, that message comes in the moment of the switch.
+    was answered, None for never, and is stopped in its turn ``again_after_s`` later, None for never. One more
+    may follow, ``last_after_s`` after that stop. Where nothing ``is_stopped``, the next message comes in the
+    moment of the switch.
     """
 
     model: str
@@ -48,6 +50,7 @@ class Stop:
     title: str | None = None
     next_after_s: float | None = None
     again_after_s: float | None = None
+    last_after_s: float | None = None
     is_stopped: bool = True
 
     @property
@@ -58,7 +61,14 @@ class Stop:
     @property
     def goes_on(self) -> bool:
         """Whether a message comes that is not stopped."""
-        return self.next_after_s is not None and self.again_after_s is None
+        return self.wanted_words is not None
+
+    @property
+    def wanted_words(self) -> str | None:
+        """The text of that message."""
+        if self.again_after_s is not None:
+            return None if self.last_after_s is None else LAST_WORDS
+        return None if self.next_after_s is None else NEXT_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ class _Watched:
         if _is_sign(event, self.stop.sign):
             self.sign.set()
         part, info = event["properties"].get("part", {}), event["properties"].get("info", {})
-        if part.get("text") == NEXT_WORDS:
+        if part and part.get("text") == self.stop.wanted_words:
             self.next_message = part["messageID"]
         answers = info.get("parentID") is not None and info["parentID"] == self.next_message
         if answers and info.get("finish") == "stop":
@@ -173,8 +183,9 @@ class StopTrial:
         watched = self._watched[session] = _Watched(stop)
         provider, _, model = stop.model.partition("/")
         prompt = {"agent": stop.agent, "model": {"providerID": provider, "modelID": model}}
-        first, after = (
-            {**prompt, "parts": [{"type": "text", "text": words}]} for words in (WORDS, NEXT_WORDS)
+        first, after, last = (
+            {**prompt, "parts": [{"type": "text", "text": words}]}
+            for words in (WORDS, NEXT_WORDS, LAST_WORDS)
         )
         await _post(client, f"/session/{session}/prompt_async", first, folder)
         async with asyncio.timeout(SIGN_LIMIT_S):
@@ -193,6 +204,9 @@ class StopTrial:
             await asyncio.sleep(stop.again_after_s)
             await _post(client, f"/session/{session}/abort", None, folder)
             answered_at = time.monotonic()
+            if stop.last_after_s is not None:
+                await asyncio.sleep(stop.last_after_s)
+                await _post(client, f"/session/{session}/prompt_async", last, folder)
         if stop.goes_on:
             with suppress(TimeoutError):
                 async with asyncio.timeout(NEXT_LIMIT_S):
@@ -220,7 +234,7 @@ class StopTrial:
         own_title = next(iter(self._provider.requests(SMALL_MODEL, session=session)), None)
         for request in self._provider.requests(session=session):
             late_s = request.arrived_at - answered_at
-            wanted = request is own_title or (stop.goes_on and _is_next(request))
+            wanted = request is own_title or _is_for(request, stop.wanted_words)
             if stop.ends and late_s > 0 and not wanted:
                 yield late_s
 
@@ -269,21 +283,24 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         lines.append(
             f"{outcome.stop.model}, {1000 * outcome.stop.delay_s:.0f} ms after {outcome.stop.sign!r}:"
             f" asked {late or 'nobody'} after the stop; said {outcome.said!r}; toasts {outcome.toasts};"
-            f" next message after {outcome.stop.next_after_s} s{' is lost' if outcome.lost else ''}"
+            f" next messages after {outcome.stop.next_after_s} and {outcome.stop.last_after_s} s"
+            f"{', lost' if outcome.lost else ''}"
         )
         lines += [f"    {1000 * at:7.0f} ms {event}" for at, event in outcome.seen]
     return "\n".join(lines)
 
 
-def _is_next(request: Request) -> bool:
-    """Tell whether a request is for the next message, or for a title, which its run makes up."""
+def _is_for(request: Request, words: str | None) -> bool:
+    """Tell whether a request is for a message, or for a title, which its run makes up."""
+    if words is None:
+        return False
     said = [message for message in request.body.get("messages", ()) if message["role"] == "user"]
-    return request.model == SMALL_MODEL or NEXT_WORDS in json.dumps(said[-1:])
+    return request.model == SMALL_MODEL or words in json.dumps(said[-1:])
 
 
 def _said_after(watched: _Watched, answered_at: float, failing: str) -> str:
     """Return what models other than the failing one said after a stop, but to the message after it."""
-    events, but_to = watched.events, watched.next_message if watched.stop.goes_on else None
+    events, but_to = watched.events, watched.next_message
     of_others = {
         event["properties"]["info"]["id"]
         for _, event in events

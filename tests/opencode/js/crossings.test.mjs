@@ -121,11 +121,12 @@ test("the end of an earlier run does not let it through", async (t) => {
   await new Promise((resolve) => setTimeout(resolve, 60))
   assert.deepEqual(made, [])
   await make("msg_1")
+  await event(...shown("msg_1"))
   await event("session.idle", { sessionID: "ses_1" })
   await making
 })
 
-test("nor does a stop's own idle, or what the run before has still on its way", async (t) => {
+test("nor does what the run before has still on its way, or an idle before our message is stored", async (t) => {
   const { event, hooks, status, made, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
   assert.equal(await status(0), 204)
   const ask = () => hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id: "msg_1" } }, { headers: {} })
@@ -136,6 +137,7 @@ test("nor does a stop's own idle, or what the run before has still on its way", 
   await event("session.idle", { sessionID: "ses_1" })
   await new Promise((resolve) => setTimeout(resolve, 60))
   assert.deepEqual(made, ["msg_1"])
+  await event(...shown("msg_1"))
   await ask()
   await making
 })
@@ -151,6 +153,52 @@ test("one that is stopped while it waits is never asked for", async (t) => {
   await assert.rejects(ask("msg_2"), /stopped/)
   assert.equal(carriedOut.length, 2)
   await ask("msg_3")
+})
+
+test("one that comes behind it is made after it, and once its run is stopped", async (t) => {
+  const { called, carriedOut, end, event, hooks, make, made } = await crossing(t, [[ABORT]])
+  await called(ABORT)
+  const ask = (id) => hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id } }, { headers: {} })
+  const first = make("msg_2")
+  stop()
+  const second = make("msg_3")
+  end()
+  await first
+  await event(...shown("msg_2"))
+  await new Promise((resolve) => setTimeout(resolve, 60))
+  assert.deepEqual(made, ["msg_2"])
+  await assert.rejects(ask("msg_2"), { name: "AbortError" })
+  await second
+  assert.deepEqual(made, ["msg_2", "msg_3"])
+  assert.equal(carriedOut.length, 2)
+  await ask("msg_3")
+})
+
+test("unless that run has ended without asking", async (t) => {
+  const { end, event, make } = await crossing(t, [], { numbers: { crossing: 20 } })
+  end()
+  await make("msg_2")
+  await event(...shown("msg_2"))
+  stop()
+  await make("msg_3")
+  await event(...shown("msg_3"))
+  await make("msg_4")
+})
+
+test("of several that wait each is made after the one before, and a stop is for all", async (t) => {
+  const { called, end, event, hooks, make, made } = await crossing(t, [[ABORT]])
+  await called(ABORT)
+  const ask = (id) => hooks["chat.headers"]({ sessionID: "ses_1", agent: "build", model: {}, message: { id } }, { headers: {} })
+  const making = ["msg_2", "msg_3"].map(make)
+  end()
+  await making[0]
+  await new Promise((resolve) => setTimeout(resolve, 60))
+  assert.deepEqual(made, ["msg_2"])
+  stop()
+  await event(...shown("msg_2"))
+  await assert.rejects(ask("msg_2"), /stopped/)
+  await making[1]
+  await assert.rejects(ask("msg_3"), /stopped/)
 })
 
 test("nor one that is stopped before its run begins, unless it is sent again", async (t) => {

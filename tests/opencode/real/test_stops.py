@@ -55,11 +55,13 @@ SIDE_BY_SIDE: Final = {
     "messages": 4,
     "many messages": 4,
 }
-LONGEST_DELAY_S: Final = 0.3
+LONGEST_DELAY_S: Final = 0.7
 NEXT_AFTER_S: Final = (None, None, 0.0, 0.02, 0.1)
 """When the user's next message comes after a stop; often there is none."""
-AGAIN_AFTER_S: Final = (None, None, 0.02, 0.1)
+AGAIN_AFTER_S: Final = (None, 0.0, 0.02, 0.1)
 """When that message is stopped in its turn, if at all."""
+LAST_AFTER_S: Final = (None, 0.0)
+"""When one more message comes after that stop."""
 AGENTS: Final = ("build", "brief")
 TITLES: Final = (None, "Stopped")
 WAYS: Final = ("auto", "inline", "replay")
@@ -103,7 +105,7 @@ def of_each_way(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
 
 
 def stops(trial: str, folders: Sequence[Path | None]) -> Iterator[Stop]:
-    """Draw the moments: a third at once, a third within the first 20 ms, a third anywhere up to 300 ms."""
+    """Draw the moments: a third at once, a third within the first 20 ms, a third anywhere up to 700 ms."""
     drawn = random.Random(trial)  # noqa: S311 -- the same moments every time are the point
     shapes = list(product(AGENTS, TITLES))
     for number, model in enumerate(failing(trial, STOPS[trial])):
@@ -116,8 +118,10 @@ def stops(trial: str, folders: Sequence[Path | None]) -> Iterator[Stop]:
             yield Stop(ref(model), delay_s, folder, sign, agent, title, 0.0, is_stopped=False)
             continue
         next_after_s, again_after_s = drawn.choice(NEXT_AFTER_S), drawn.choice(AGAIN_AFTER_S)
-        again_after_s = None if next_after_s is None else again_after_s
-        yield Stop(ref(model), delay_s, folder, sign, agent, title, next_after_s, again_after_s)
+        last_after_s = drawn.choice(LAST_AFTER_S)
+        if next_after_s is None:
+            again_after_s = None
+        yield Stop(ref(model), delay_s, folder, sign, agent, title, next_after_s, again_after_s, last_after_s)
 
 
 def assert_all_kept(
