@@ -1,7 +1,7 @@
 """What the fallback plugin keeps of models, read as any of its users may: health and decisions."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,18 +18,29 @@ from fallback_plugin.settings import HealthSettings, Settings
 
 logger = logging.getLogger(__name__)
 
-ModelState: TypeAlias = Literal["open", "closed", "probe"]
-"""``probe``: its time is over, and the next request shows whether it works again."""
+ModelState: TypeAlias = Literal["open", "closed", "probe", "unavailable"]
+"""``probe``: its time is over, and the next request shows whether it works again. ``unavailable``: this host
+cannot ask it, whatever its health."""
+
+Problem: TypeAlias = Callable[[ModelRef], str | None]
+"""Tells why this host cannot ask a model, None if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """How a model stands; ``key`` and ``record`` say what closes it and why, None if nothing does."""
+    """How a model stands.
+
+    Attributes:
+        key: what closes it, with ``record``; None if nothing does.
+        record: why it is closed.
+        problem: why this host cannot ask it, None if it can.
+    """
 
     model: ModelRef
     state: ModelState
     key: Key | None = None
     record: Closure | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,14 @@ class HealthReader:
         self._store: HealthStore | None = None
         self._settings: HealthSettings | None = None
 
-    def chains(self, settings: Settings, first: ModelRef | None, now: float) -> list[ChainHealth]:
+    def chains(
+        self, settings: Settings, first: ModelRef | None, now: float, problem: Problem = lambda _: None
+    ) -> list[ChainHealth]:
         """Return every chain with the health of its models; ``first`` is the host's own."""
         view = self._opened(settings.health).view(now)
         own = sorted(name for name, table in settings.agents.items() if table.fallback_models)
         return [
-            ChainHealth(agent, tuple(model_health(view, model) for model in models))
+            ChainHealth(agent, tuple(model_health(view, model, problem(model)) for model in models))
             for agent in (None, *own)
             if (models := _with_first(first, chain_for(settings, agent)))
         ]
@@ -89,8 +102,13 @@ class HealthReader:
         return settings.file or default_file(self._environ)
 
 
-def model_health(view: HealthView, model: ModelRef) -> ModelHealth:
-    """Return how a model stands; of several things that close it, what does so for longest."""
+def model_health(view: HealthView, model: ModelRef, problem: str | None = None) -> ModelHealth:
+    """Return how a model stands; of several things that close it, what does so for longest.
+
+    A ``problem``, which keeps this host from asking it at all, goes before them.
+    """
+    if problem is not None:
+        return ModelHealth(model, "unavailable", problem=problem)
     known = [
         (key, record)
         for key in keys_of(model)

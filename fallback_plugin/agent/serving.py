@@ -20,6 +20,7 @@ from fallback_plugin.agent.http.app import application
 from fallback_plugin.agent.http.guard import Rules
 from fallback_plugin.agent.http.server import serve
 from fallback_plugin.agent.memory.digest import SessionDigests
+from fallback_plugin.agent.unusable_models import model_problems
 from fallback_plugin.errors import SettingsError
 from fallback_plugin.service_log import set_log_level
 from fallback_plugin.settings import (
@@ -71,12 +72,11 @@ class Service:
         directory, environ, file = self.place.directory, self.place.environ, self.settings_file
         # What is wrong with a file is said by the watcher, once clients can hear it.
         loaded, _ = load_or_last_good(directory=directory, environ=environ, file=file)
-        for warning in loaded.warnings:
-            logger.warning("%s", warning)
+        _warn(loaded, environ)
         settings = loaded.settings
         async with open_host(settings, self.place) as host:
             _load_plugins(host, settings, self.place.environ)
-            current = _Settings(host)
+            current = _Settings(host, environ)
             files = candidate_files(directory=directory, worktree=None, environ=environ)
             watcher = SettingsWatcher(
                 files=(file,) if file else files,
@@ -110,13 +110,13 @@ class Service:
 class _Settings:
     """Takes settings that changed while the host runs."""
 
-    def __init__(self, host: AgentHost) -> None:
+    def __init__(self, host: AgentHost, environ: Mapping[str, str]) -> None:
         self._host = host
+        self._environ = environ
 
     async def apply(self, loaded: LoadedSettings) -> None:
         """Take new settings, as far as that can be done without a new start."""
-        for warning in loaded.warnings:
-            logger.warning("%s", warning)
+        _warn(loaded, self._environ)
         level = loaded.settings.log.level
         if level != self._host.settings.log.level:
             set_log_level(level)
@@ -141,6 +141,12 @@ class _Settings:
         self._host.toast(
             {"title": "Fallback settings", "message": message, "variant": "info", "duration": 3000}
         )
+
+
+def _warn(loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
+    """Log what is odd about settings, and which models cannot be asked with them."""
+    for warning in (*loaded.warnings, *model_problems(loaded.settings, environ)):
+        logger.warning("%s", warning)
 
 
 def _load_plugins(host: AgentHost, settings: Settings, environ: Mapping[str, str]) -> None:

@@ -42,7 +42,7 @@ def misfit(
     if model in not_allowed:
         return "costs money; set allow_paid = true to take it"
     if not catalog.connected(model.provider):
-        return "its provider is disabled or not connected"
+        return catalog.unconnected.get(model.provider, "its provider is disabled or not connected")
     if not catalog.lists(model):
         return UNKNOWN_TO_HOST
     facts = catalog.facts(model)

@@ -61,6 +61,7 @@ class Failure:
         evidence: what decided: ``name:…``, ``code:…``, ``status:…``, ``phrase:…`` or ``rule:…``.
         lasting: a short wait cannot help, though it does for most failures of the kind.
         cut_off: the answer had begun to come and ended without its proper end.
+        local: no request was sent, for want of a setting of this process; nothing is closed for others.
     """
 
     kind: FailureKind
@@ -71,6 +72,7 @@ class Failure:
     evidence: str = ""
     lasting: bool = False
     cut_off: bool = False
+    local: bool = False
 
     def with_host_wait(self, wait_s: float) -> "Failure":
         """Return the failure with the host's own wait for its next attempt, where that says something."""
@@ -121,6 +123,7 @@ def classify(
         provider_code=shown.provider_code,
         evidence=row.evidence,
         lasting=lasting or (retry_after_s or 0) > PATIENCE_S,
+        local=row.local,
     )
 
 
@@ -142,6 +145,7 @@ class _Row:
     evidence: str
     scope: Scope | None = None
     lasting: bool = False
+    local: bool = False
 
 
 def _row(shown: Evidence, status: int | None, rules: Iterable[Rule], provider: str) -> _Row:
@@ -170,4 +174,4 @@ def _row(shown: Evidence, status: int | None, rules: Iterable[Rule], provider: s
 
 
 def _of(built_in: BuiltIn, evidence: str) -> _Row:
-    return _Row(built_in.kind, evidence, built_in.scope, built_in.lasting)
+    return _Row(built_in.kind, evidence, built_in.scope, built_in.lasting, built_in.local)

@@ -149,14 +149,14 @@ class Context:
         return self.settings.fallback.cooldown if own is None else own
 
     def close(self, session: Session, model: ModelRef, failure: Failure) -> list[CloseModel]:
-        """Return the closure that follows a failure; none if its kind says nothing of later requests.
+        """Return the closure that follows a failure; none if it says nothing of later requests.
 
         The provider's word goes before the cooldown. Each further failure in a row doubles the wait: without
         end where the provider is silent, up to the cooldown where it was its own word that did not hold.
         """
         cooldown_s, told_s = self.cooldown_s(model), failure.retry_after_s
         wait_s = cooldown_s if told_s is None else max(SHORTEST_WAIT_S, capped(told_s))
-        if failure.kind not in SHARED_KINDS or wait_s <= 0:
+        if failure.local or failure.kind not in SHARED_KINDS or wait_s <= 0:
             return []
         grows_to_s = MAX_WAIT_S if told_s is None else max(wait_s, cooldown_s)
         until = self.now + wait_s

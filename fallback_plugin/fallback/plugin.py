@@ -323,20 +323,27 @@ class FallbackPlugin:
         """Ask what the host offers; as long as it does not say, every model may be asked."""
         try:
             self.engine.catalog = await host.models()
-            await self._say_unlisted(host)
         except HostCallError as error:
             log.info("the host's models: %s", error)
+        else:
+            await self._say_unlisted(host)
 
     async def _say_unlisted(self, host: HostClient) -> None:
         """Say once which models of the chains the host does not list."""
-        unknown = unlisted(self.engine.settings, self.engine.catalog) - self._unlisted_said
+        catalog = self.engine.catalog
+        unknown = unlisted(self.engine.settings, catalog) - self._unlisted_said
         if not unknown:
             return
         self._unlisted_said |= unknown
-        note = toasts.unlisted(sorted(map(str, unknown)))
+        named = sorted(unknown, key=str)
+        note = toasts.unlisted({model: catalog.unconnected.get(model.provider) for model in named})
         log.warning("%s", note.message)
-        if self.engine.settings.fallback.notify:
+        if not self.engine.settings.fallback.notify:
+            return
+        try:
             await host.toast(note)
+        except HostCallError as error:
+            log.info("the note on models of the chains: %s", error)
 
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
         if isinstance(event, SessionStatus | SessionError | TimerFired):

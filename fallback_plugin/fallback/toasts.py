@@ -38,10 +38,15 @@ KIND_WORDS: Final[Mapping[FailureKind, str]] = {
 _CUT_OFF: Final = "answer was cut off"
 """Said in place of the words for the kind: of this failure it is known that the provider was reached."""
 
+_LOCAL: Final[Mapping[FailureKind, str]] = {"auth": "no key is set", "model_not_found": "unknown to the host"}
+"""The same where no request was sent."""
+
 
 def describe(failure: Failure) -> str:
     """Say in a few words what happened, with the status where there is one."""
     words = _CUT_OFF if failure.cut_off else KIND_WORDS[failure.kind]
+    if failure.local:
+        words = _LOCAL.get(failure.kind, words)
     return f"{words} ({failure.http_status})" if failure.http_status else words
 
 
@@ -137,9 +142,12 @@ def no_chain(failed: ModelRef, failure: Failure) -> Toast:
     )
 
 
-def unlisted(models: Sequence[str]) -> Toast:
-    """Say that a chain names models that the host does not know, or whose provider is not connected."""
-    names = ", ".join(models)
+def unlisted(models: Mapping[ModelRef, str | None]) -> Toast:
+    """Say that a chain names models that the host does not know, or whose provider is not connected.
+
+    ``models`` holds why a model's provider is not connected, where that is known.
+    """
+    names = ", ".join(f"{model} ({why})" if why else str(model) for model, why in models.items())
     return Toast(
         title="Fallback models passed over",
         message=f"Not in the host's list: {names}. Connect the provider, or correct fallback.toml.",

@@ -38,12 +38,20 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelCatalog:
-    """The connected providers and their models; nothing is known of what they cannot do if it is empty."""
+    """The connected providers and their models; nothing is known of what they cannot do if it is empty.
+
+    Attributes:
+        providers: the models of each connected provider, by their names.
+        unconnected: why a provider that is set up is not connected, where the host says so.
+    """
 
     providers: Mapping[str, Mapping[str, ModelFacts]] = field(default_factory=dict)
+    unconnected: Mapping[str, str] = field(default_factory=dict)
 
     def connected(self, provider: str) -> bool:
         """Tell whether a provider may be asked: it is in the list, or there is no list."""
+        if provider in self.unconnected:
+            return False
         return not self.providers or provider in self.providers
 
     def lists(self, model: ModelRef) -> bool:

@@ -230,3 +230,12 @@ def test_a_message_inside_the_error_goes_before_one_around_it() -> None:
     raw = {"name": "APIError", "message": "rate limit", "data": {"message": "Insufficient balance"}}
 
     assert classify(read_error(raw), NOW).kind == "billing"
+
+
+@pytest.mark.parametrize("name", ["ProviderAuthError", "AI_LoadAPIKeyError", "ProviderModelNotFoundError"])
+def test_what_this_process_never_asked_says_so(name: str) -> None:
+    assert classify(HostError(name=name), NOW).local
+
+
+def test_a_key_that_was_refused_was_asked_with() -> None:
+    assert not classify(HostError(name="APIError", status_code=401), NOW).local

@@ -201,6 +201,14 @@ async def test_complaint_51_models_that_the_host_does_not_list_are_said_once_and
         assert [prompt.model for prompt in host.prompts] == [B]
 
 
+async def test_a_provider_that_is_not_connected_is_said_with_the_reason() -> None:
+    async with a_host() as host:
+        host.catalog = ModelCatalog({"third": {}}, {"spare": "the environment variable KEY holds no key"})
+        a_plugin(host).host_started(host)
+        await host.toasted(1)
+        assert "spare/a (the environment variable KEY holds no key)." in host.toasts[0].message
+
+
 async def test_what_the_first_failure_would_wait_for_is_done_beside_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -33,6 +33,13 @@ def test_a_failure_of_the_connection_does_not_claim_that_nobody_was_reached() ->
     assert toasts.describe(Failure(kind="transport")) == "connection failed"
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"), [("auth", "no key is set"), ("model_not_found", "unknown to the host")]
+)
+def test_of_a_request_that_was_never_sent_no_provider_is_blamed(kind: FailureKind, words: str) -> None:
+    assert toasts.describe(Failure(kind=kind, local=True)) == words
+
+
 def test_an_answer_that_was_cut_off_is_said_to_be() -> None:
     assert toasts.describe(Failure(kind="transport", cut_off=True)) == "answer was cut off"
 

@@ -6,6 +6,7 @@ from typing import Final
 from fallback_plugin.agent.journal import publishing
 from fallback_plugin.agent.journal.defaults import Defaults
 from fallback_plugin.agent.journal.delivering import settled
+from fallback_plugin.agent.journal.shapes import no_model
 from fallback_plugin.agent.protocols import Accepted
 from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
 from fallback_plugin.agent.store import Transaction, messages, runs, sessions
@@ -31,7 +32,7 @@ def accept(
         accepted_at=tx.now,
     )
     if settled(run, session, defaults).prompt.model is None:
-        raise AgentError("no model: name one in the prompt, or a default one in the settings")
+        raise no_model()
     key = prompt.client_key or run.message_id
     if runs.by_key(tx.rows, session.id, key) is not None:
         key = run_id  # The stored message is answered again: its own key stays with the run that was first.

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from fallback_plugin import __version__
 from fallback_plugin.agent.records import Json, Run, Session, UserPrompt
+from fallback_plugin.agent.unusable_models import HOW_TO_NAME_ONE
 from fallback_plugin.errors import AgentError
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.message import DEFAULT_VARIANT
@@ -55,11 +56,16 @@ def session_info(session: Session) -> dict[str, Any]:
     return {name: value for name, value in info.items() if value is not None}
 
 
+def no_model() -> AgentError:
+    """Return the refusal of a prompt for which nothing names a model."""
+    return AgentError(f"no model: name one in the prompt, or {HOW_TO_NAME_ONE}")
+
+
 def user_info(run: Run, session_id: str, now: float) -> dict[str, Any]:
     """Return the info of a run's person's message; the run's prompt names its model."""
     model = run.prompt.model
     if model is None:
-        raise AgentError("no model: name one in the prompt, or a default one in the settings")
+        raise no_model()
     prompt = run.prompt
     info = {
         "id": run.message_id,
@@ -79,7 +85,7 @@ def ended_answer(message_id: str, run: Run, session: Session, now: float) -> dic
     """Return the info of an answer that ended before it said anything; the run's prompt names its model."""
     model, agent = run.prompt.model, run.prompt.agent
     if model is None:
-        raise AgentError("no model: name one in the prompt, or a default one in the settings")
+        raise no_model()
     return {
         "id": message_id,
         "sessionID": session.id,

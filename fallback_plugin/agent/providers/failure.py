@@ -10,6 +10,9 @@ from fallback_plugin.hookspecs import Ending
 MODEL_NOT_FOUND: Final = "ProviderModelNotFoundError"
 """The name of the error of a model that the settings do not name; OpenCode's."""
 
+KEY_MISSING: Final = "ProviderAuthError"
+"""The name of the error of a model whose key is not set; OpenCode's."""
+
 
 class ModelFailedError(FallbackPluginError):
     """An attempt failed. ``error`` is what a person and the rules of failures get to see of it."""

@@ -13,6 +13,7 @@ import anyio.to_thread
 from fallback_plugin.agent.identifiers import NewId, new_id
 from fallback_plugin.agent.providers.exchange import ModelEvent, ModelRequest
 from fallback_plugin.agent.providers.failure import (
+    KEY_MISSING,
     MODEL_NOT_FOUND,
     ModelFailedError,
     transport_error,
@@ -41,7 +42,7 @@ class _Way:
 class Providers:
     """Asks the models of ``[providers]``; a key is read from ``environ`` when it is needed.
 
-    ``catalog`` holds what is known of the models.
+    ``catalog`` holds what is known of the models. A provider whose key is missing counts as not connected.
     """
 
     catalog: ModelCatalog
@@ -73,12 +74,22 @@ class Providers:
     @property
     def default(self) -> ModelRef | None:
         """The model of a session's first prompt, if that names none."""
-        return self._default or next(iter(self.models), None)
+        named = (ModelRef(name, model) for name, each in self._settings.items() for model in each.models)
+        return self._default or next(iter(self.models), None) or next(named, None)
 
     def knows(self, model: ModelRef) -> bool:
         """Tell whether a model is one of those that may be asked."""
         provider = self._settings.get(model.provider)
         return provider is not None and model.model in provider.models and provider.base_url is not None
+
+    def problem(self, model: ModelRef) -> str | None:
+        """Say why a model cannot be asked, None if it can."""
+        provider = self._settings.get(model.provider)
+        if provider is None:
+            return f"[providers.{model.provider}] is not set, or has no base_url"
+        if model.model not in provider.models:
+            return f"it is not in [providers.{model.provider}] models"
+        return self._key_problem(provider)
 
     def facts(self, model: ModelRef) -> ModelFacts:
         """Return what is known of a model."""
@@ -125,7 +136,12 @@ class Providers:
     def _take(self, settings: Mapping[str, ProviderSettings], default: ModelRef | None) -> None:
         self._default = default
         self._settings = {name: each for name, each in settings.items() if each.base_url}
-        self.catalog = ModelCatalog({name: _served(each) for name, each in self._settings.items()})
+        problems = {
+            name: problem for name, each in self._settings.items() if (problem := self._key_problem(each))
+        }
+        self.catalog = ModelCatalog(
+            {name: _served(each) for name, each in self._settings.items() if name not in problems}, problems
+        )
 
     async def _close_unused(self) -> None:
         """Close the ways that the settings do not name any more and no request is on."""
@@ -137,15 +153,18 @@ class Providers:
     def _key(self, provider: ProviderSettings) -> str | None:
         return self._environ.get(provider.api_key_env) if provider.api_key_env else None
 
+    def _key_problem(self, provider: ProviderSettings) -> str | None:
+        return key_problem(provider, self._environ)
+
     async def _way(self, model: ModelRef) -> _Way:
         provider = self._settings.get(model.provider)
         if provider is None or provider.base_url is None or not self.knows(model):
             message = f"Model not found: {model}. Name it in [providers.{model.provider}] models"
             raise ModelFailedError(HostError(name=MODEL_NOT_FOUND, message=message), "refused")
+        if problem := self._key_problem(provider):
+            message = f"{model.provider}: {problem}"
+            raise ModelFailedError(HostError(name=KEY_MISSING, message=message), "refused")
         key = self._key(provider)
-        if provider.api_key_env and not key:
-            message = f"{model.provider}: the environment variable {provider.api_key_env} holds no key"
-            raise ModelFailedError(HostError(name="ProviderAuthError", message=message), "refused")
         place = (provider.base_url, key)
         if place not in self._ways:
             client = await anyio.to_thread.run_sync(_new_client, provider.base_url, key, self._timeouts)
@@ -191,6 +210,12 @@ def _new_client(base_url: str, key: str | None, timeouts: Timeouts) -> "OpenAICl
         return OpenAIClient(base_url, key, timeouts)
     except Exception as error:
         raise ModelFailedError(transport_error(f"Connection error: {error}"), "refused") from error
+
+
+def key_problem(provider: ProviderSettings, environ: Mapping[str, str]) -> str | None:
+    """Say which variable a provider's key is missing in, None if it is there or none is needed."""
+    name = provider.api_key_env
+    return f"the environment variable {name} holds no key" if name and not environ.get(name) else None
 
 
 def way_problem(base_url: str) -> str | None:

@@ -65,16 +65,19 @@ async def answer(
             return writer
 
 
-def _not_asked(services: TurnServices, state: TurnState) -> dict[ModelRef, Closure | None]:
-    """Return the models that did not fail in the turn, each with what closes it, the first choice first.
+def _not_asked(services: TurnServices, state: TurnState) -> dict[ModelRef, Closure | str | None]:
+    """Return the models that did not fail in the turn, each with what is in its way, the first choice first.
 
     Another model than the first choice may have been chosen for any reason: it counts only if it is closed.
     """
     wanted = state.prompt.instead_of
-    others = {model: services.resting(model) for model in services.chain(state.agent)}
+    others: dict[ModelRef, Closure | str | None] = {
+        model: services.models.problem(model) or services.resting(model)
+        for model in services.chain(state.agent)
+    }
     if wanted is not None and (closure := services.resting(wanted)) is not None:
         others = {wanted: closure, **others}
-    return {model: closure for model, closure in others.items() if model not in state.failures}
+    return {model: obstacle for model, obstacle in others.items() if model not in state.failures}
 
 
 def _written_for(

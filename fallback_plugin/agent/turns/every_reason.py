@@ -31,16 +31,17 @@ _KINDS: Final = frozenset(get_args(FailureKind))
 
 
 def every_reason(
-    failed: Mapping[ModelRef, ModelFailure], others: Mapping[ModelRef, Closure | None]
+    failed: Mapping[ModelRef, ModelFailure], others: Mapping[ModelRef, Closure | str | None]
 ) -> HostError:
     """Return the last model's error with a line for each model that failed or was not asked.
 
-    Where one model failed and none is closed, its error is returned as it is: it was not one for which
-    another model is asked.
+    Where one model failed and nothing kept the others from being asked, its error is returned as it is: it
+    was not one for which another model is asked.
 
     Args:
         failed: what each model failed of, the last one last.
-        others: the models that were not asked, and what closes them; None where nothing does.
+        others: the models that were not asked, and what closes them or else keeps them from being asked; None
+            where nothing does.
     """
     *_, last = failed.values()
     if len(failed) == 1 and not any(others.values()):
@@ -48,7 +49,7 @@ def every_reason(
     lines = [
         "No model could answer.",
         *(f"{model}: {describe(of.seen)}{_words(of.error.error)}" for model, of in failed.items()),
-        *(f"{model}: not asked{_closed(closure)}" for model, closure in others.items()),
+        *(f"{model}: not asked{_obstacle(obstacle)}" for model, obstacle in others.items()),
     ]
     return replace(last.error.error, message="\n".join(lines))
 
@@ -59,8 +60,10 @@ def _words(error: HostError) -> str:
     return f". {cut}" if cut else ""
 
 
-def _closed(closure: Closure | None) -> str:
-    return f", {_reason(closure)} and closed until {_clock(closure)}" if closure else ""
+def _obstacle(obstacle: Closure | str | None) -> str:
+    if isinstance(obstacle, Closure):
+        return f", {_reason(obstacle)} and closed until {_clock(obstacle)}"
+    return f", {obstacle}" if obstacle else ""
 
 
 def _reason(closure: Closure) -> str:

@@ -18,9 +18,11 @@ NAMES: Final = (
     codes("content_policy", "ContentFilterError", "OpenCode"),
     codes("model_output", "StructuredOutputError", "OpenCode"),
     codes("model_output", "AI_NoObjectGeneratedError AI_InvalidToolInputError AI_NoSuchToolError", "AI SDK"),
-    codes("auth", "ProviderAuthError", "OpenCode"),
-    codes("auth", "LoadAPIKeyError AI_LoadAPIKeyError", "AI SDK", scope="provider"),
-    codes("model_not_found", "ProviderModelNotFoundError AI_NoSuchModelError", "OpenCode, AI SDK"),
+    codes("auth", "ProviderAuthError", "OpenCode, our own host: no key is set", local=True),
+    codes("auth", "LoadAPIKeyError AI_LoadAPIKeyError", "AI SDK", scope="provider", local=True),
+    codes(
+        "model_not_found", "ProviderModelNotFoundError AI_NoSuchModelError", "OpenCode, AI SDK", local=True
+    ),
     codes("quota", "QuotaExceededError RESOURCE_EXHAUSTED", "gateways, Google"),
     codes("empty_response", "AI_NoOutputGeneratedError AI_EmptyResponseBodyError", "AI SDK"),
 )

@@ -28,6 +28,7 @@ class BuiltIn:
         providers: the provider's id begins with one of these; one that is not known passes.
         scope: what is closed; None leaves that to the kind.
         lasting: a short wait cannot help, though it does for most failures of the kind.
+        local: this process sends no request, for want of a setting of its own; elsewhere the model may work.
     """
 
     kind: FailureKind
@@ -39,6 +40,7 @@ class BuiltIn:
     providers: tuple[str, ...] = ()
     scope: Scope | None = None
     lasting: bool = False
+    local: bool = False
 
     def matches(self, codes: frozenset[str], text: str, status: int | None, provider: str) -> bool:
         """Tell whether a failure is as the row says. What is cheap to see goes first."""
@@ -86,6 +88,7 @@ def codes(
     only_statuses: frozenset[int] = frozenset(),
     scope: Scope | None = None,
     lasting: bool = False,
+    local: bool = False,
 ) -> BuiltIn:
     """Return the row for some codes, given with spaces between."""
     return BuiltIn(
@@ -97,6 +100,7 @@ def codes(
         only_statuses=only_statuses,
         scope=scope,
         lasting=lasting,
+        local=local,
     )
 
 

@@ -177,6 +177,25 @@ async def test_a_variable_without_a_key_is_said_and_nothing_is_sent(provider: Sc
     assert provider.requests() == []
 
 
+@pytest.mark.parametrize("environ", [{}, {"THE_KEY": ""}])
+def test_a_provider_whose_key_is_missing_counts_as_not_connected(environ: dict[str, str]) -> None:
+    providers = Providers(settings("http://x/v1"), environ)
+
+    assert providers.models == ()
+    assert not providers.catalog.connected("scripted")
+    assert providers.catalog.unconnected == {"scripted": "the environment variable THE_KEY holds no key"}
+    assert providers.problem(MODEL) == "the environment variable THE_KEY holds no key"
+    assert providers.default == MODEL, "whoever names no model hears which key is missing"
+
+
+def test_why_a_model_cannot_be_asked_is_said() -> None:
+    providers = Providers(settings("http://x/v1"), {"THE_KEY": KEY})
+
+    assert providers.problem(MODEL) is None
+    assert providers.problem(ModelRef("scripted", "other")) == "it is not in [providers.scripted] models"
+    assert providers.problem(ModelRef("q", "m")) == "[providers.q] is not set, or has no base_url"
+
+
 async def test_a_model_that_is_not_set_is_not_asked(provider: ScriptedProvider) -> None:
     async with asking(provider.url) as providers:
         with pytest.raises(ModelFailedError, match="Model not found: scripted/other"):
@@ -381,7 +400,7 @@ async def test_a_model_that_was_taken_away_is_not_asked(provider: ScriptedProvid
 
 def test_models_are_listed_with_what_is_known_of_them() -> None:
     models = {"m": {"context": 1000, "output": 100, "images": True}, "n": {}}
-    providers = Providers(settings("http://x/v1", models=models), {})
+    providers = Providers(settings("http://x/v1", models=models), {"THE_KEY": KEY})
 
     assert providers.models == (MODEL, ModelRef("scripted", "n"))
     assert providers.facts(MODEL).context_tokens == 1000

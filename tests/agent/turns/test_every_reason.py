@@ -48,6 +48,11 @@ def test_P10_so_has_one_that_was_not_asked_because_it_is_closed() -> None:
     assert error.message.splitlines()[2].startswith("q/third:high: not asked, out of quota and closed until ")
 
 
+def test_one_that_this_host_cannot_ask_has_the_reason_in_its_line() -> None:
+    error = every_reason({FIRST: ModelFailure(failed(""), LIMITED)}, {SECOND: "[providers.q] is not set"})
+    assert error.message.splitlines()[2] == "q/second: not asked, [providers.q] is not set"
+
+
 def test_a_model_that_nothing_closes_has_a_line_where_others_have_one() -> None:
     failures = {model: ModelFailure(failed(""), LIMITED) for model in (FIRST, SECOND)}
     assert every_reason(failures, {THIRD: None}).message.splitlines()[3] == "q/third:high: not asked"

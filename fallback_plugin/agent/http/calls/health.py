@@ -32,7 +32,7 @@ class HealthCalls:
                 "GET",
                 "/health",
                 self.health,
-                "Each model of each chain: open, closed until when and why, or probed",
+                "Each model of each chain: open, closed until when and why, probed, or unavailable and why",
             ),
             Call(
                 "GET",
@@ -47,7 +47,7 @@ class HealthCalls:
         """Answer ``GET /health``; times are milliseconds since the epoch."""
         del request
         now, host = time.time(), self._host
-        chains = host.health.chains(host.settings, host.models.default, now)
+        chains = host.health.chains(host.settings, host.models.default, now, host.models.problem)
         shown = [
             {"agent": chain.agent, "models": [_model(model) for model in chain.models]} for chain in chains
         ]
@@ -66,6 +66,8 @@ class HealthCalls:
 
 def _model(health: ModelHealth) -> dict[str, Any]:
     shown: dict[str, Any] = {"model": str(health.model), "state": health.state}
+    if health.problem is not None:
+        shown["reason"] = health.problem
     if health.key is not None and health.record is not None:
         record = health.record
         shown |= {

@@ -87,13 +87,13 @@ function chainView({ agent, models }, now) {
 function modelRow({ model, state, until, reason, scope, failures }, at, now) {
   const left = until ? until - now : 0;
   const isClosed = state === 'closed' && left > 0;
-  const shown = isClosed ? 'closed' : state === 'open' ? 'open' : 'probe';
+  const shown = isClosed ? 'closed' : state === 'open' || state === 'unavailable' ? state : 'probe';
   const words = {
     open: 'Ready',
     closed: `Resting for ${duration(left)}`,
     probe: 'Tried again with the next request',
+    unavailable: 'Not asked by this host',
   }[shown];
-  const why = shown === 'open' ? null : `${failureWords(reason)}${scope === 'model' ? '' : `, closes the whole ${scope}`}`;
   return element(
     'li.health-row',
     { data: { state: shown } },
@@ -101,8 +101,14 @@ function modelRow({ model, state, until, reason, scope, failures }, at, now) {
     element('span.model', {}, model),
     element('span.place', {}, at === 0 ? 'first choice' : ''),
     element('span.words', {}, words),
-    why ? element('span.why', {}, `${why}${failures > 1 ? `, ${failures} times in a row` : ''}; until ${clock(until)}`) : null,
+    shown === 'open' ? null : element('span.why', {}, state === 'unavailable' ? reason : closureWords({ reason, scope, failures, until })),
   );
+}
+
+function closureWords({ reason, scope, failures, until }) {
+  const closes = scope === 'model' ? '' : `, closes the whole ${scope}`;
+  const times = failures > 1 ? `, ${failures} times in a row` : '';
+  return `${failureWords(reason)}${closes}${times}; until ${clock(until)}`;
 }
 
 const DECISIONS = { switch: 'Switched', retry: 'Tried once more', exhausted: 'No model left', redirect: 'Kept from a closed model' };
