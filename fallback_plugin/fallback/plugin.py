@@ -178,6 +178,8 @@ class FallbackPlugin:
         self.engine.settings = settings
         if has_other_models:
             self._look_up_models(host)
+        else:
+            host.start_soon(self._say_unlisted, host)
 
     @hookimpl
     def host_stopping(self) -> None:

@@ -201,6 +201,22 @@ async def test_complaint_51_models_that_the_host_does_not_list_are_said_once_and
         assert [prompt.model for prompt in host.prompts] == [B]
 
 
+async def test_a_model_that_a_change_of_settings_misspells_is_said_once() -> None:
+    async with a_host() as host:
+        host.catalog = read_catalog({"providers": [{"id": "spare", "models": {"a": {}}}]})
+        plugin = a_plugin(host, fallback_models=["spare/a"])
+        plugin.host_started(host)
+        await anyio.wait_all_tasks_blocked()
+        assert host.toasts == []
+
+        for chain in (("spare/b", "spare/a"), ("spare/b",), ("spare/b", "gone/c")):
+            plugin.settings_changed(settings(chain), host)
+            await anyio.wait_all_tasks_blocked()
+
+        named = [toast.message.removeprefix("Not in the host's list: ") for toast in host.toasts]
+        assert [message.partition(". ")[0] for message in named] == ["spare/b", "gone/c"]
+
+
 async def test_a_provider_that_is_not_connected_is_said_with_the_reason() -> None:
     async with a_host() as host:
         host.catalog = ModelCatalog({"third": {}}, {"spare": "the environment variable KEY holds no key"})
