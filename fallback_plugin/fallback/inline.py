@@ -14,6 +14,7 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import NOT_INLINE, Effect, Record
 from fallback_plugin.fallback.follow import BESIDE, COMPACTION_AGENT, begin_unseen_turn
+from fallback_plugin.fallback.no_chain import say_no_chain
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
@@ -46,7 +47,11 @@ class Inline:
         owing = owes(context, session)
         if turn is not None and context.never_replays and same_model(turn.attempt.model, request.model):
             turn.attempt.judged = failure
-        if turn is None or not context.chain or not (_wanted(session, request, context) or owing):
+        if turn is not None and not context.chain:
+            verdict = context.verdict(failure, request.model)
+            is_ours = verdict.retries or leaves(failure, verdict)
+            return None, say_no_chain(session, request.model, failure, context) if is_ours else []
+        if turn is None or not (_wanted(session, request, context) or owing):
             return NOTHING
         attempt = turn.attempt
         if attempt.failed:

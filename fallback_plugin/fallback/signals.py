@@ -4,7 +4,6 @@ from math import inf
 from typing import Final
 
 from fallback_plugin.events import AssistantMessage, HostError, Part, SessionStatus, UserMessage
-from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure, classify, host_backoff_s
 from fallback_plugin.fallback.context import Context, stop_run, stop_timers
 from fallback_plugin.fallback.effects import (
@@ -14,6 +13,7 @@ from fallback_plugin.fallback.effects import (
     Unrevert,
 )
 from fallback_plugin.fallback.guards import superseded
+from fallback_plugin.fallback.no_chain import say_no_chain
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
 from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
@@ -298,7 +298,7 @@ class Signals:
         if obstacle := _obstacle(session, turn, attempt, run):
             return [obstacle]
         if not context.chain:
-            return self._no_chain(session, attempt, failure, context)
+            return say_no_chain(session, attempt.model, failure, context)
         if session.state is None:
             session.state = FallbackState.on(turn.attempts[0].model, SessionHealth(self._health, session.id))
             session.state.follow(attempt.model, context.chain, advances=len(turn.attempts) - 1)
@@ -322,17 +322,6 @@ class Signals:
         if run != "waiting":
             return self._switching.begin_again(session, turn, failure, context, run=run)
         return [Record(session.id, "waiting", f"{turn.attempt.model}: the host asks it again")]
-
-    def _no_chain(
-        self, session: Session, attempt: Attempt, failure: Failure, context: Context
-    ) -> list[Effect]:
-        if session.no_chain_said:
-            return []
-        session.no_chain_said = True
-        return [
-            *context.toast(session, toasts.no_chain(attempt.model, failure), once="no chain"),
-            Record(session.id, "no switch: no chain", f"{attempt.model}: {failure.kind}"),
-        ]
 
 
 def _obstacle(session: Session, turn: Turn, attempt: Attempt, run: RunState) -> Record | None:

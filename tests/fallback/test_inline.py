@@ -8,6 +8,7 @@ from fallback_plugin.events import HostError
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
+from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import PRIMARY, A, B, Stage, settings
 
@@ -60,6 +61,23 @@ def test_a_failed_request_is_answered_by_the_next_model() -> None:
     assert stage.prompts == []
     assert [toast.variant for toast in stage.toasts] == ["warning"]
     assert stage.health.view(stage.now).closed_until(PRIMARY) > stage.now
+
+
+@pytest.mark.parametrize("kind", ["run", "acp", "serve", "agent"])
+def test_complaint_53_without_a_chain_the_first_failed_request_says_so_once(kind: HostKind) -> None:
+    stage = begin(chain=())
+    stage.engine.host_kind = kind
+    assert [failed(stage), failed(stage)] == [None, None]
+    stage.retry()
+    (toast,) = stage.toasts
+    assert toast.title == "No fallback configured"
+    assert toast.message == f"{PRIMARY}: rate limited (429). Set fallback_models in fallback.toml."
+
+
+def test_without_a_chain_a_failure_that_no_other_model_is_asked_after_says_nothing() -> None:
+    stage = begin(chain=())
+    assert failed(stage, error=REFUSED) is None
+    assert stage.toasts == []
 
 
 def test_the_chain_is_walked_request_by_request() -> None:
