@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +19,10 @@ _directory = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
     help="The project folder; by default the current one.",
+)
+_NO_CHAIN: Final = "no fallback; set fallback_models under [fallback]"
+_UNCHECKED: Final = (
+    "not checked: whether the models exist; chains in opencode.json, which OpenCode hands over when it runs"
 )
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
@@ -55,7 +59,8 @@ def check(context: click.Context, directory: Path, *, as_json: bool) -> None:
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     for name, chain in chains.items():
-        click.echo(f"{name}: {' → '.join(chain) if chain else 'no fallback'}")
+        click.echo(f"{name}: {' → '.join(chain) or _NO_CHAIN}")
+    click.echo(_UNCHECKED)
 
 
 @config.command()

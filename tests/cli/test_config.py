@@ -7,6 +7,10 @@ from click.testing import CliRunner, Result
 from fallback_plugin.cli.config import config
 from fallback_plugin.settings.schema import schema_text
 
+UNCHECKED = (
+    "not checked: whether the models exist; chains in opencode.json, which OpenCode hands over when it runs"
+)
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -31,6 +35,7 @@ def test_check_prints_files_and_chains(project: Path) -> None:
         f"read {project}/fallback.toml",
         "default: p/a → p/b:high",
         "agent build: p/x → p/y",
+        UNCHECKED,
     ]
 
 
@@ -38,7 +43,7 @@ def test_check_without_a_file_names_the_places(project: Path) -> None:
     result = run(project, "check")
     assert result.exit_code == 0
     assert f"  {project}/.opencode/fallback.toml" in result.stdout.splitlines()
-    assert "default: no fallback" in result.stdout.splitlines()
+    assert "default: no fallback; set fallback_models under [fallback]" in result.stdout.splitlines()
 
 
 def test_check_says_what_is_wrong_and_where(project: Path) -> None:
