@@ -35,10 +35,16 @@ _EMPTY_ENDS: Final = EMPTY_ENDS | {"end_turn", "end-turn", "max_tokens"}
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is to be made of one report. ``rule`` says what decided."""
+    """What is to be made of one report.
+
+    Attributes:
+        retries: how often the model is asked once more before it is left, where another one is usable.
+        rule: what decided.
+    """
 
     kind: JudgedKind
     action: JudgedAction
+    retries: int = 0
     scope: str | None = None
     retry_after_s: float | None = None
     rule: str = ""
@@ -98,7 +104,9 @@ def _of_error(
 
 def _judged(failure: Failure, provider: str | None, settings: Settings) -> Judgement:
     verdict = decide(failure, settings, provider=provider)
-    return Judgement(failure.kind, verdict.action, failure.scope, failure.retry_after_s, failure.evidence)
+    return Judgement(
+        failure.kind, verdict.action, verdict.retries, failure.scope, failure.retry_after_s, failure.evidence
+    )
 
 
 def _of_answer(report: Json, now: float, provider: str | None, settings: Settings) -> Judgement:

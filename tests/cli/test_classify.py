@@ -28,9 +28,25 @@ def test_a_text_is_judged() -> None:
         "id": None,
         "kind": "quota",
         "action": "fallback",
+        "retries": 0,
         "scope": "account",
         "retry_after_s": 68_400,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "retries"),
+    [
+        ("Rate limit reached", 0),
+        ("Service overloaded", 0),
+        ("Internal server error", 0),
+        ("Too many concurrent requests", 1),
+        ("Something odd", 1),
+    ],
+)
+def test_how_often_the_model_is_asked_again_before_the_next_is_told(text: str, retries: int) -> None:
+    (found,) = verdicts(run(text))
+    assert (found["action"], found["retries"]) == ("retry_then_fallback", retries)
 
 
 def test_the_whole_corpus_is_judged_right_and_in_order() -> None:
