@@ -13,6 +13,9 @@ MODEL_NOT_FOUND: Final = "ProviderModelNotFoundError"
 KEY_MISSING: Final = "ProviderAuthError"
 """The name of the error of a model whose key is not set; OpenCode's."""
 
+SHORTEST_SECRET: Final = 6
+"""Characters of a key that is hidden in an error; servers of one's own machine may take any short word."""
+
 
 class ModelFailedError(FallbackPluginError):
     """An attempt failed. ``error`` is what a person and the rules of failures get to see of it."""
@@ -36,8 +39,11 @@ def transport_error(message: str) -> HostError:
 
 
 def without_secret(error: HostError, secret: str | None) -> HostError:
-    """Return the error without the key, where a provider repeats it."""
-    if not secret:
+    """Return the error without the key, where a provider repeats it.
+
+    One that is shorter than `SHORTEST_SECRET` stays: it may stand in any word.
+    """
+    if secret is None or len(secret) < SHORTEST_SECRET:
         return error
     return replace(
         error,

@@ -19,9 +19,10 @@ from fallback_plugin.agent.providers.exchange import (
     ToolCallEnded,
     Usage,
 )
-from fallback_plugin.agent.providers.failure import ModelFailedError
+from fallback_plugin.agent.providers.failure import ModelFailedError, without_secret
 from fallback_plugin.agent.providers.registry import Providers
 from fallback_plugin.agent.providers.timeouts import Timeouts
+from fallback_plugin.events import HostError
 from fallback_plugin.fallback.classify import classify
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import ProviderSettings
@@ -221,6 +222,16 @@ async def test_a_key_that_is_repeated_is_hidden(provider: ScriptedProvider) -> N
     assert KEY not in repr(failure.error)
     assert failure.error.message == "Incorrect API key provided: ***."
     assert failure.error.is_retryable is False
+
+
+@pytest.mark.parametrize(("secret", "hidden"), [("k", False), ("local", False), ("abcdef", True)])
+def test_a_key_that_may_stand_in_any_word_is_not_looked_for(secret: str, *, hidden: bool) -> None:
+    said = HostError(name="APIError", message=f"Incorrect API key provided: {secret}.", response_body="a key")
+
+    told = without_secret(said, secret)
+
+    assert told.message == f"Incorrect API key provided: {'***' if hidden else secret}."
+    assert told.response_body == "a key"
 
 
 @pytest.mark.parametrize(
