@@ -29,6 +29,12 @@ QUIET_S: Final = 3600.0
 REFUSED: Final = frozenset({401, 403})
 """What a server answers to a wrong password, and a proxy in front of it."""
 
+NOT_FOUND: Final = 404
+"""What another kind of server answers to the first call."""
+
+REFUSES: Final = "it refuses the user name or the password"
+ASKS: Final = "it asks for a password: name the variable that holds it with --password-env"
+
 
 @dataclass(frozen=True, slots=True)
 class Folders:
@@ -216,12 +222,12 @@ class AttachedServer:
     def _say_away(self, error: HostCallError) -> None:
         url = self._target.url
         if error.status in REFUSED:
-            reason = (
-                "it refuses the user name or the password" if self._has_password else "it asks for a password"
-            )
+            reason = REFUSES if self._has_password else ASKS
             if self.gave_up:
                 logger.error("%s: given up: %s (HTTP %s)", url, reason, error.status)
                 return
+        elif error.status == NOT_FOUND and not self._attached_before:
+            reason = f"this does not look like an OpenCode server: {error}"
         else:
             reason = str(error)
         if not self._said_away:

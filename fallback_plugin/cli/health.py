@@ -66,7 +66,7 @@ def clear(context: click.Context, model: str | None, *, everything: bool) -> Non
         for key in closing:
             click.echo(f"cleared {_shown(key)}")
         if not closing:
-            click.echo("nothing to clear: nothing is closed" + (f" that closes {model}" if model else ""))
+            click.echo("nothing to clear: nothing is closed" + (f' under "{model}"' if model else ""))
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
         package = (error.name or "").partition(".")[0]
         raise InstallError(
             f"{package} is not installed, which serve needs: "
-            "run pip install '.[serve]' in the folder that fallback-plugin was installed from"
+            "run pip install 'fallback-plugin[serve]', or pip install '.[serve]' in a checkout"
         ) from error
 
     for provider, table in settings.providers.items():

@@ -226,7 +226,7 @@ class RedisLink:
         except ImportError:
             raise LinkDownError(
                 "the Python package redis is missing; "
-                "run pip install '.[redis]' in the folder that fallback-plugin was installed from"
+                "run pip install 'fallback-plugin[redis]', or pip install '.[redis]' in a checkout"
             ) from None
         except Exception as error:  # noqa: BLE001 -- a bad option of an address is any of several kinds
             raise LinkDownError(_without_password(str(error) or type(error).__name__, self._url)) from None

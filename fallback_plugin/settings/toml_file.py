@@ -1,5 +1,6 @@
 """One settings file read into a layer, or into what is wrong with it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ _HINTS: Final[Mapping[str, str]] = {
     "Unescaped": "in double quotes write a backslash twice, or use single quotes",
     "Illegal character": "take it out; a text that spans lines stands in three quotes",
 }
+
+_BARE_HEADER: Final = re.compile(r"""\s*\[\s*(?P<table>[A-Za-z0-9_-]+)\s*\.\s*(?P<name>[^\]"'\s]+)\s*\]""")
+"""The header of a table that is named for a model or a provider, without quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,20 @@ def read_text(name: LayerName, file: Path, text: str) -> FileReading:
         values = tomli.loads(text)
         positions = toml_positions(text)
     except tomli.TOMLDecodeError as error:
-        hint = next((hint for start, hint in _HINTS.items() if error.msg.startswith(start)), "see toml.io")
-        return _wrong(file, error.lineno, error.colno, f"{error.msg}; {hint}")
+        return _wrong(file, error.lineno, error.colno, f"{error.msg}; {_hint(error, text)}")
     except RecursionError:
         return _wrong(file, 1, 1, "lists or tables are nested too deep; flatten them")
     except ValueError:
         # Python refuses to convert thousands of digits before the parser can say where they stand.
         return _wrong(file, 1, 1, "holds a number with too many digits; shorten it")
     return FileReading(Layer(name=name, values=values, file=file, positions=positions))
+
+
+def _hint(error: tomli.TOMLDecodeError, text: str) -> str:
+    line = text.split("\n")[error.lineno - 1]
+    if error.msg.startswith("Expected ']'") and (header := _BARE_HEADER.match(line)):
+        return f'a name with a slash or a colon in it needs quotes: [{header["table"]}."{header["name"]}"]'
+    return next((hint for start, hint in _HINTS.items() if error.msg.startswith(start)), "see toml.io")
 
 
 def _wrong(file: Path, line: int, column: int, message: str) -> FileReading:

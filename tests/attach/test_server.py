@@ -545,7 +545,22 @@ async def test_a_missing_password_is_asked_for(settings: Path, waits: Waits, sai
     async with FakeOpenCode(password="secret") as fake, attached(settings, waits, fake) as (server,):
         await until(lambda: server.gave_up)
 
-    assert said("given up: it asks for a password (HTTP 401)")
+    assert said(
+        "given up: it asks for a password: name the variable that holds it with --password-env (HTTP 401)"
+    )
+
+
+async def test_a_server_that_is_no_opencode_is_said_to_look_like_none(
+    settings: Path, waits: Waits, said: Said
+) -> None:
+    async with FakeOpenCode() as fake:
+        fake.refused["/global/health"] = 404
+        async with attached(settings, waits, fake):
+            await until(lambda: bool(waits.asked_for))
+
+    (line,) = said(": not there: ")
+    assert "this does not look like an OpenCode server: GET /global/health: " in line
+    assert "(HTTP 404)" in line
 
 
 async def test_a_server_that_let_us_in_before_is_tried_again(

@@ -133,8 +133,8 @@ def test_a_variant_of_any_name_can_be_cleared(store: SqliteHealth) -> None:
     ("arguments", "text"),
     [
         (["--all"], "nothing to clear: nothing is closed\n"),
-        (["p/m"], "nothing to clear: nothing is closed that closes p/m\n"),
-        (["p"], "nothing to clear: nothing is closed that closes p\n"),
+        (["p/m"], 'nothing to clear: nothing is closed under "p/m"\n'),
+        (["p"], 'nothing to clear: nothing is closed under "p"\n'),
     ],
 )
 def test_nothing_to_clear_is_said_and_no_error(arguments: list[str], text: str) -> None:

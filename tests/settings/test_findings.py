@@ -75,6 +75,20 @@ from tests.settings.conftest import Machine
             "[models.gpt]",
             "1:1: models.gpt: 'gpt' is not a model: write it as provider/model, e.g. openai/gpt-5.1",
         ),
+        (
+            "[models.acme/first]",
+            (
+                "1:13: Expected ']' at the end of a table declaration; "
+                'a name with a slash or a colon in it needs quotes: [models."acme/first"]'
+            ),
+        ),
+        (
+            "\n[models.acme/first:high]\nx = 1",
+            (
+                "2:13: Expected ']' at the end of a table declaration; "
+                'a name with a slash or a colon in it needs quotes: [models."acme/first:high"]'
+            ),
+        ),
         ("[agents.A]\n[agents.a]", "2:1: agents.a: this agent is there already; keep one"),
     ],
 )

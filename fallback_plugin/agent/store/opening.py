@@ -74,7 +74,7 @@ def check_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None
         needed = ".".join(map(str, OLDEST_SQLITE))
         raise StoreError(f"this Python has SQLite {spelled}; use one that has {needed} or later")
     if version < WAL_RESET_MENDED:
-        _log.info("SQLite %s has the WAL-reset defect; the store writes over one connection only", spelled)
+        _log.debug("SQLite %s has the WAL-reset defect; the store writes over one connection only", spelled)
 
 
 def _choose_journal(rows: sqlite3.Connection, file: Path) -> tuple[str, ...]:
