@@ -50,9 +50,7 @@ class ModelCatalog:
 
     def connected(self, provider: str) -> bool:
         """Tell whether a provider may be asked: it is in the list, or there is no list."""
-        if provider in self.unconnected:
-            return False
-        return not self.providers or provider in self.providers
+        return provider in self.providers or not (self.providers or self.unconnected)
 
     def lists(self, model: ModelRef) -> bool:
         """Tell whether a model may be asked: it is in the list, or its provider has no list."""

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.wire.model_catalog import EVERYTHING, NOTHING_KNOWN, ModelFacts, read_catalog
+from fallback_plugin.wire.model_catalog import (
+    EVERYTHING,
+    NOTHING_KNOWN,
+    ModelCatalog,
+    ModelFacts,
+    read_catalog,
+)
 
 MODEL: Final = {
     "id": "claude-haiku-4-5",
@@ -122,3 +128,10 @@ def test_no_answer_is_too_strange_to_read(providers: list[Any]) -> None:
     named = {each["id"] for each in providers if isinstance(each, dict) and isinstance(each.get("id"), str)}
 
     assert set(read_catalog({"providers": providers}).providers) == named
+
+
+def test_a_list_of_unconnected_providers_alone_is_a_list() -> None:
+    catalog = ModelCatalog({}, {"acme": "no key"})
+
+    assert not catalog.connected("acme")
+    assert not catalog.connected("another")
