@@ -137,7 +137,10 @@ export class Bridge {
       this.#steps.forget(sessionID)
       this.#gate.idle(sessionID)
     }
-    if (type === "message.updated") this.#gate.shown(sessionID, event.properties.info?.id, this.#sequence)
+    if (type === "message.updated") {
+      this.#gate.shown(sessionID, event.properties.info?.id, this.#sequence)
+      this.#editor?.shown({ sessionID, ...event.properties.info })
+    }
     if (type === "session.status") this.#editor?.saw(sessionID)
     if (type === "session.idle") this.#editor?.idle(sessionID)
     if (type === "session.deleted") {
@@ -148,6 +151,7 @@ export class Bridge {
     if (type === "permission.asked" && this.#run.settling) this.#run.answerPermission(event.properties)
     if (this.#phase !== "ready") this.#early.keep(type, this.#eventLine(event))
     else if (this.#subscription.wants(type) || this.#subscription.isDue(type, sessionID)) this.#send(event)
+    if (type === "session.deleted") this.#editor?.stopped(sessionID)
   }
 
   // Most events are text deltas, and most of those end here.
@@ -173,7 +177,7 @@ export class Bridge {
     if (question === "chat.message") {
       this.#toasts.audience()
       if (HOST_KIND === "run") this.#run.sessionID ??= params().sessionID
-      this.#editor?.saw(params().sessionID)
+      this.#editor?.saw(params().sessionID, params().messageID)
       this.#waitingClients?.saw(params().sessionID)
     }
     if (this.#phase === "starting" || this.#phase === "loading") await this.#ready()

@@ -3,19 +3,20 @@
 
 import { CALLS } from "./calls.js"
 import { EDITOR_WATCHERS } from "./fetch.js"
+import { watchEventStreams } from "./idle-notices.js"
 import { parsed } from "./json.js"
 import { later, TIMES } from "./times.js"
 
 const CHUNKS = ["agent_message_chunk", "agent_thought_chunk"]
 const ABORTED = { name: "MessageAbortedError", data: { message: "Aborted" } }
 const MAY_NOT_BE_SENT = { status: 409, data: { message: "the editor has stopped this turn" } }
+const NO_PROMPTS = new Set()
 
 export class EditorPrompts {
   #client
   #ask
   #tellStopped
-  #held = new Map() // session -> its prompt that waits
-  #settling = new Map() // session -> what Python sends again in it
+  #sessions = new Map() // session -> its prompts: those under way, and those of which Python still sends something
 
   // `ask` asks Python; `tellStopped` tells it of a stop that OpenCode does not report.
   constructor(client, ask, tellStopped) {
@@ -24,85 +25,118 @@ export class EditorPrompts {
     this.#tellStopped = tellStopped
     EDITOR_WATCHERS.add(this)
     watchOutput()
+    watchEventStreams()
   }
 
   dispose() {
     EDITOR_WATCHERS.delete(this)
   }
 
-  // A prompt is sent. Call what is returned with OpenCode's response, for the one that the editor is given.
-  began(sessionID) {
-    const held = { ours: false, stopped: false, published: 0, shown: 0 }
-    held.stop = new Promise((resolve) => {
-      held.onStop = resolve
+  #of(sessionID) {
+    return this.#sessions.get(sessionID) ?? NO_PROMPTS
+  }
+
+  #add(sessionID, { waits }) {
+    const fresh = { messageID: null, answers: new Set(), ours: false, waits, asks: false, stopped: false, published: 0, shown: 0 }
+    fresh.stop = new Promise((resolve) => {
+      fresh.onStop = resolve
     })
-    this.#held.set(sessionID, held)
+    if (!this.#sessions.has(sessionID)) this.#sessions.set(sessionID, new Set())
+    this.#of(sessionID).add(fresh)
+    return fresh
+  }
+
+  #forget(sessionID, prompt) {
+    if (prompt.waits || prompt.asks) return
+    const prompts = this.#of(sessionID)
+    prompts.delete(prompt)
+    if (prompts.size === 0) this.#sessions.delete(sessionID)
+  }
+
+  // A prompt is sent. Call what is returned with OpenCode's response, for the one that the editor is given, or with
+  // nothing if there is none.
+  began(sessionID) {
+    const held = this.#add(sessionID, { waits: true })
     return async (response) => {
       try {
-        return held.ours ? await this.#answer(sessionID, held, response) : response
+        return response && held.ours ? await this.#answer(sessionID, held, response) : response
       } catch {
         return response
       } finally {
-        if (this.#held.get(sessionID) === held) this.#held.delete(sessionID)
+        held.waits = false
+        this.#forget(sessionID, held)
       }
     }
   }
 
-  // A prompt that waits is of a session of this instance.
-  saw(sessionID) {
-    const held = this.#held.get(sessionID)
-    if (held) held.ours = true
+  // The prompts that wait are of a session of this instance. A message that is about to be made is that of the one which
+  // has none yet, unless it is sent again.
+  saw(sessionID, messageID) {
+    const prompts = [...this.#of(sessionID)]
+    for (const prompt of prompts) prompt.ours = true
+    if (!messageID || prompts.some((prompt) => prompt.messageID === messageID)) return
+    const first = prompts.find((prompt) => prompt.waits && prompt.messageID === null)
+    if (first) first.messageID = messageID
   }
 
-  // The editor stops a session.
+  // A message is shown; that of a model belongs to the prompt it answers.
+  shown({ sessionID, id, parentID }) {
+    for (const prompt of this.#of(sessionID)) if (parentID && prompt.messageID === parentID) prompt.answers.add(id)
+  }
+
+  // The editor stops a session, or it is deleted.
   stopped(sessionID) {
-    for (const held of [this.#held.get(sessionID), this.#settling.get(sessionID)]) {
-      if (!held) continue
-      held.stopped = true
-      held.onStop()
+    const prompts = [...this.#of(sessionID)].filter((prompt) => !prompt.stopped)
+    for (const prompt of prompts) {
+      prompt.stopped = true
+      prompt.onStop()
     }
-    if (this.#settling.has(sessionID)) this.#tellStopped(sessionID, ABORTED)
+    if (prompts.some((prompt) => prompt.asks)) this.#tellStopped(sessionID, ABORTED)
   }
 
   // A run that no editor waits for is over: what it left unanswered is sent again as well.
   idle(sessionID) {
-    if (this.#held.get(sessionID)?.ours || this.#settling.has(sessionID)) return
-    this.#settle(sessionID, { stopped: false, onStop: () => {} }).catch(() => {})
+    if ([...this.#of(sessionID)].some((prompt) => prompt.ours || prompt.asks)) return
+    this.#settle(sessionID, this.#add(sessionID, { waits: false })).catch(() => {})
   }
 
   // OpenCode has published a piece of text.
   published({ sessionID, field, delta }) {
-    const held = field === "text" && this.#held.get(sessionID)
-    if (held) held.published += delta?.length ?? 0
+    if (field === "text") for (const prompt of this.#of(sessionID)) prompt.published += delta?.length ?? 0
   }
 
   // A line was written to the editor.
   wrote({ sessionId: sessionID, update }) {
-    const held = CHUNKS.includes(update?.sessionUpdate) && this.#held.get(sessionID)
-    if (!held) return
-    held.shown += update.content?.text?.length ?? 0
-    if (held.shown >= held.published) held.onShown?.()
+    if (!CHUNKS.includes(update?.sessionUpdate)) return
+    for (const prompt of this.#of(sessionID)) {
+      prompt.shown += update.content?.text?.length ?? 0
+      if (prompt.shown >= prompt.published) prompt.onShown?.()
+    }
   }
 
   // Why a call of Python is not carried out; null if it may be.
-  objection(call, { sessionID, body }) {
-    if (call !== "session.prompt" && call !== "session.deleteMessage") return null
-    const held = this.#settling.get(sessionID)
-    if (!held) return null
-    if (held.stopped) return MAY_NOT_BE_SENT
-    if (call === "session.prompt") held.messageID = body?.messageID
+  objection(call, { sessionID, body, messageID }) {
+    const resends = call === "session.prompt"
+    if (!resends && call !== "session.deleteMessage") return null
+    const asking = [...this.#of(sessionID)].filter((prompt) => prompt.asks)
+    const known = asking.find((prompt) => (resends ? prompt.messageID === body?.messageID : prompt.answers.has(messageID)))
+    // Of a turn that no prompt of an editor's began, the message is known once it is sent again.
+    const meant = known ?? asking.find((prompt) => prompt.messageID === null)
+    if (meant?.stopped) return MAY_NOT_BE_SENT
+    if (meant && resends) meant.messageID = body?.messageID
     return null
   }
 
   // Resolves when a request may be made. OpenCode forgets a stop that comes before its run begins.
   async nextRequest({ sessionID, message }) {
-    const resent = this.#settling.get(sessionID)
-    const unwanted = this.#held.get(sessionID)?.stopped || (resent?.stopped && resent.messageID === message?.id)
-    if (unwanted) await CALLS["session.abort"](this.#client, { sessionID })
+    const prompts = [...this.#of(sessionID)]
+    const of = prompts.find((prompt) => prompt.messageID === message?.id) ?? prompts.find((prompt) => prompt.messageID === null)
+    if (of?.stopped) await CALLS["session.abort"](this.#client, { sessionID })
   }
 
   async #answer(sessionID, held, response) {
-    if (held.stopped) this.#tellStopped(sessionID, ABORTED) // OpenCode does not if its run was over by then
+    // OpenCode does not if its run was over by then. Of a later prompt's turn nothing was stopped.
+    if (held.stopped && [...this.#of(sessionID)].at(-1) === held) this.#tellStopped(sessionID, ABORTED)
     const words = held.stopped ? undefined : await this.#settle(sessionID, held)
     if (held.stopped) return await this.#asStopped(sessionID, response)
     if (!words) return response
@@ -115,12 +149,13 @@ export class EditorPrompts {
   }
 
   // A stop ends the wait; what Python still sends is refused until it has taken that in.
-  #settle(sessionID, held) {
-    this.#settling.set(sessionID, held)
+  #settle(sessionID, prompt) {
+    prompt.asks = true
     const asked = this.#ask("run.ending", () => ({ sessionID }), TIMES.settling).finally(() => {
-      if (this.#settling.get(sessionID) === held) this.#settling.delete(sessionID)
+      prompt.asks = false
+      this.#forget(sessionID, prompt)
     })
-    return Promise.race([asked, held.stop ?? asked])
+    return Promise.race([asked, prompt.stop])
   }
 
   async #asStopped(sessionID, response) {

@@ -2,6 +2,9 @@
 // it, an editor's prompt through those who watch for it, any other straight on. Below a provider's own `fetch`,
 // so that this is never replaced.
 
+import { acknowledged } from "./idle-notices.js"
+import { promptBegan } from "./prompt-ends.js"
+
 export const TAG = "x-fallback-plugin"
 export const OUR_CALL = "ours" // the tag of what we ask of the host itself
 
@@ -34,6 +37,7 @@ const OF_A_SESSION = /\/session\/(ses_\w+)\/(message|command|summarize|abort)$/
 async function ofAnEditor(straight, input, init) {
   const url = typeof input === "string" ? input : input?.url
   const method = init?.method ?? input?.method
+  if (method === "GET") return acknowledged(url) ?? straight(input, init)
   const [, sessionID, call] = (method === "POST" && URL.canParse(url) && new URL(url).pathname.match(OF_A_SESSION)) || []
   if (!sessionID) return straight(input, init)
   if (tagOf(input.headers ?? init?.headers)) return straight(input, init) // a call of ours
@@ -42,10 +46,16 @@ async function ofAnEditor(straight, input, init) {
     for (const watcher of watchers) watcher.stopped(sessionID)
     return straight(input, init)
   }
+  const prompt = promptBegan(sessionID)
   const ends = watchers.map((watcher) => watcher.began(sessionID))
-  let response = await straight(input, init)
-  for (const ended of ends) response = await ended(response)
-  return response
+  try {
+    let response = await straight(input, init)
+    for (const ended of ends.splice(0)) response = await ended(response)
+    return await prompt.ends(response)
+  } finally {
+    for (const ended of ends) ended(null) // there was no response
+    prompt.over()
+  }
 }
 
 function tagOf(headers) {

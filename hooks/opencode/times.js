@@ -18,6 +18,7 @@ export const TIMES = {
   look: 2, // the same once the host goes on
   toast: 300, // that a toast of Python waits
   shown: 2_000, // that the end of a prompt waits for its text to be written to the editor
+  idleTaken: 10_000, // that the end of a prompt which overlaps with another waits for the editor's side to see its session idle
   settling: 3_600_000, // Python's own deadline is a person's setting
   idleLook: 5_000, // between two looks whether a session for which Python is waited for is idle
   // A question waits for a child that is still starting, at most this long after its start; a job has time.
