@@ -205,7 +205,9 @@ class Engine:
         self, session_id: str, settlement: Settlement, answer: StoredMessage | None, now: float
     ) -> list[Effect]:
         """Take in what an owed turn was answered with; None if the host refused it."""
-        session = self._sessions[session_id]
+        session = self._sessions.get(session_id)
+        if session is None:
+            return []  # it was deleted meanwhile
         return judge_answer(session, settlement, answer, self.health, self._context(session, now))
 
     def prune(self, now: float) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -10,12 +11,22 @@ from fallback_plugin.events import StoredMessage
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.effects import Effect, Record, Toast, Why
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.session import Turn
 from fallback_plugin.fallback.settling import Settlement
 from fallback_plugin.fallback.state import PassedOver
 from fallback_plugin.hookspecs import RUN_ENDING_DEADLINE_S, LastWords
 from fallback_plugin.host_client import HostClient
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _UnderWay:
+    """A turn that is sent again, and what is to be shown when that is ``over``."""
+
+    turn: Turn
+    over: anyio.Event = field(default_factory=anyio.Event)
+    words: LastWords | None = None
 
 
 class OwedTurns:
@@ -43,21 +54,34 @@ class OwedTurns:
         self._read_health = read_health
         self._start = start
         self._claim = claim
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, _UnderWay] = {}
 
     async def answer(self, session_id: str, host: HostClient) -> LastWords | None:
-        """Send a session's owed turn until a model answers; return what is to be shown, None for nothing."""
+        """Send a session's owed turn until a model answers; return what is to be shown, None for nothing.
+
+        Two prompts that one run has left unanswered are one turn, which both wait for.
+        """
+        session, other = self._engine.session(session_id), self._under_way.get(session_id)
+        if session and other and session.turn is other.turn and not other.turn.cancelled:
+            await other.over.wait()
+            return other.words
         owed = self._engine.owed_attempt(session_id)
-        if owed is None or owed in self._under_way or not self._claim(owed):
+        if session is None or session.turn is None or owed is None or not self._claim(owed):
             return None
+        under_way = self._under_way[session_id] = _UnderWay(session.turn)
+        try:
+            under_way.words = await self._answer(session_id, host)
+        finally:
+            under_way.over.set()
+            if self._under_way.get(session_id) is under_way:
+                del self._under_way[session_id]
+        return under_way.words
+
+    async def _answer(self, session_id: str, host: HostClient) -> LastWords:
         # In an editor the user ends what takes too long.
         deadline_s = self._engine.settings.fallback.run_deadline if host.kind == "run" else 0.0
-        self._under_way.add(owed)
-        try:
-            with anyio.move_on_after(deadline_s or None):
-                return await self._settle(session_id, deadline_s or RUN_ENDING_DEADLINE_S, host)
-        finally:
-            self._under_way.discard(owed)
+        with anyio.move_on_after(deadline_s or None):
+            return await self._settle(session_id, deadline_s or RUN_ENDING_DEADLINE_S, host)
         await host.abort(session_id)
         return LastWords(trouble=f"no model has answered within {deadline_s:g} s (run_deadline)")
 

@@ -46,6 +46,7 @@ class Host:
     answers: list[StoredMessage] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
     hangs: bool = False
+    released: anyio.Event = field(default_factory=anyio.Event)
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     async def abort(self, session_id: str, *, after: int | None = None, run_over: bool = False) -> Receipt:  # noqa: ARG002 -- the protocol's
@@ -70,7 +71,7 @@ class Host:
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:  # noqa: ARG002 -- the protocol's
         self.prompts.append(prompt)
         if self.hangs:
-            await anyio.sleep_forever()
+            await self.released.wait()
         answer = self.answers.pop(0)
         self.history = [*self.history, answer]
         return answer
@@ -444,6 +445,73 @@ async def test_P3_an_editors_turn_is_settled_once_and_without_a_deadline() -> No
         words = [await plugin.run_ending("ses_1", host) for _ in range(2)]
         assert words == [LastWords(parts=[{"id": "prt_1", "type": "text", "text": "Hi"}]), None]
         assert [prompt.model for prompt in host.prompts] == [A]
+
+
+class Endings:
+    """The questions of an editor's prompts of one session, and their answers in the order they come."""
+
+    def __init__(self, plugin: FallbackPlugin, host: Host, tasks: TaskGroup) -> None:
+        self.answers: list[tuple[str, LastWords | None]] = []
+        self._plugin = plugin
+        self._host = host
+        self._tasks = tasks
+
+    async def asked(self, name: str) -> None:
+        async def ask() -> None:
+            self.answers.append((name, await self._plugin.run_ending("ses_1", self._host)))
+
+        self._tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def a_hanging_resend() -> AsyncIterator[tuple[Endings, FallbackPlugin, Host]]:
+    """Yield while the turn of the first prompt is sent again to a model that does not answer."""
+    async with a_host() as host:
+        host.kind = "acp"
+        host.hangs = True
+        plugin = a_plugin(host)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        plugin.session_error(event("session.error", error=api_error(401)), host)
+        async with anyio.create_task_group() as tasks:
+            endings = Endings(plugin, host, tasks)
+            await endings.asked("first")
+            assert (endings.answers, len(host.prompts)) == ([], 1)
+            yield endings, plugin, host
+            tasks.cancel_scope.cancel()
+
+
+async def test_P3_two_prompts_of_one_run_wait_for_the_same_answer() -> None:
+    async with a_hanging_resend() as (endings, _, host):
+        await endings.asked("second")
+        assert endings.answers == []
+        host.answers = [reply(3, "Hi")]
+        host.released.set()
+        await anyio.wait_all_tasks_blocked()
+        words = LastWords(parts=[{"id": "prt_1", "type": "text", "text": "Hi"}])
+        assert sorted(endings.answers, key=str) == [("first", words), ("second", words)]
+        assert len(host.prompts) == 1
+
+
+async def test_P3_the_prompt_after_a_cancelled_one_does_not_wait_for_that_ones_turn() -> None:
+    async with a_hanging_resend() as (endings, plugin, host):
+        plugin.session_abort_requested(event("session.abort.requested"), host)
+        await endings.asked("second")
+        assert endings.answers == [("second", None)]
+        model = {"providerID": PRIMARY.provider, "modelID": PRIMARY.model}
+        plugin.message_updated(message(3, "user", model=model), host)
+        await endings.asked("third")
+        assert endings.answers[1:] == [("third", None)]
+
+
+async def test_P3_a_turn_whose_session_is_deleted_while_it_is_sent_again_is_over() -> None:
+    async with a_hanging_resend() as (endings, plugin, host):
+        plugin.session_deleted(event("session.deleted", info={"id": "ses_1"}), host)
+        host.answers = [reply(3, "Hi")]
+        host.released.set()
+        await anyio.wait_all_tasks_blocked()
+        assert [name for name, _ in endings.answers] == ["first"]
 
 
 async def test_P3_an_editor_is_told_why_nobody_answers_even_without_toasts() -> None:

@@ -97,12 +97,8 @@ class AcpClient:
 
     def request(self, method: str, params: Raw) -> Future[Reply]:
         """Make a request; its reply comes in the future."""
-        reply: Future[Reply] = Future()
-        with self._changed:
-            self._next_id += 1
-            number = self._next_id
-            self._waiting[number] = reply
-        self._send({"id": number, "method": method, "params": params})
+        reply, message = self._prepared(method, params)
+        self._send(message)
         return reply
 
     def new_session(self, model: str) -> str:
@@ -124,13 +120,26 @@ class AcpClient:
 
     def prompt(self, session: str, text: str = PROMPT) -> Future[Reply]:
         """Prompt a session; the reply comes when the agent has ended the turn."""
-        return self.request(
-            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-        )
+        reply, message = self._prepared("session/prompt", _prompt(session, text))
+        self._send(message)
+        return reply
+
+    def prompt_twice(self, session: str) -> tuple[Future[Reply], Future[Reply]]:
+        """Send two prompts in one write."""
+        first, one = self._prepared("session/prompt", _prompt(session, PROMPT))
+        second, other = self._prepared("session/prompt", _prompt(session, PROMPT))
+        self._send(one, other)
+        return first, second
 
     def cancel(self, session: str) -> None:
         """Stop the turn of a session."""
-        self._send({"method": "session/cancel", "params": {"sessionId": session}})
+        self._send(_cancel(session))
+
+    def cancel_and_prompt(self, session: str) -> Future[Reply]:
+        """Stop the turn of a session and prompt it, in one write."""
+        reply, message = self._prepared("session/prompt", _prompt(session, PROMPT))
+        self._send(_cancel(session), message)
+        return reply
 
     @property
     def position(self) -> int:
@@ -184,10 +193,20 @@ class AcpClient:
             and message["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
         )
 
-    def _send(self, message: Raw) -> None:
+    def _prepared(self, method: str, params: Raw) -> tuple[Future[Reply], Raw]:
+        """Return a request that is to be sent, and where its reply comes."""
+        reply: Future[Reply] = Future()
+        with self._changed:
+            self._next_id += 1
+            number = self._next_id
+            self._waiting[number] = reply
+        return reply, {"id": number, "method": method, "params": params}
+
+    def _send(self, *messages: Raw) -> None:
         assert self._process.stdin is not None
+        lines = [json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages]
         with self._writing:
-            self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self._process.stdin.write(b"".join(lines))
             self._process.stdin.flush()
 
     def _read(self) -> None:
@@ -217,3 +236,11 @@ class AcpClient:
             self._send(
                 {"id": request["id"], "result": {"outcome": {"outcome": "selected", "optionId": chosen}}}
             )
+
+
+def _prompt(session: str, text: str) -> Raw:
+    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+
+
+def _cancel(session: str) -> Raw:
+    return {"method": "session/cancel", "params": {"sessionId": session}}

@@ -1,6 +1,8 @@
 // Prompts of an editor in `opencode acp`: held until the turn has its answer, ended at once by a stop.
 
 import assert from "node:assert/strict"
+import { ServerResponse } from "node:http"
+import { Writable } from "node:stream"
 import { test } from "node:test"
 
 process.argv[2] = "acp"
@@ -20,7 +22,7 @@ globalThis.fetch = async (request) => serve(request)
 const post = (path, headers) => fetch(new Request(`${SERVER}/session/ses_1/${path}?directory=x`, { method: "POST", headers }))
 
 // A bridge with an editor's prompt under way in ses_1. `words` is what Python answers to run.ending.
-async function prompted(t, words, { numbers, calls = [], callOn, messages = [answer("of the fallback")], deltas = 0 } = {}) {
+async function prompted(t, words, { numbers, calls = [], callOn, dieOn, messages = [answer("of the fallback")], deltas = 0 } = {}) {
   let ended
   const made = []
   serve = (request) => {
@@ -34,7 +36,7 @@ async function prompted(t, words, { numbers, calls = [], callOn, messages = [ans
       prompt: async () => ({ data: null, response: { status: 200 } }),
     },
   }
-  const plan = { events: ["session.error"], questions: ["chat.message", "run.ending", "model.request"], calls, callOn: callOn && { method: callOn, params: RESENT }, answers: { "hook/chat.message": null, "hook/run.ending": words } }
+  const plan = { events: ["session.error"], questions: ["chat.message", "run.ending", "model.request"], calls, dieOn, callOn: callOn && { method: callOn, params: RESENT }, answers: { "hook/chat.message": null, "hook/run.ending": words } }
   const bridge = await start(plan, { client, numbers })
   t.after(bridge.hooks.dispose)
   const reply = post("message").then((response) => response.json())
@@ -50,8 +52,10 @@ const write = (text) =>
   )
 
 test("the host says that it is an editor's", async (t) => {
-  const { got } = await prompted(t, null)
+  const { got, reply, end } = await prompted(t, null)
   assert.equal((await got("initialize")).params.host.kind, "acp")
+  end(answer("of the first"))
+  await reply
 })
 
 test("an answer of which Python knows nothing more goes on as it came", async (t) => {
@@ -165,4 +169,116 @@ test("a run that no editor waits for is looked after when it is over", async (t)
   end(answer("of the first"))
   await reply
   await endings("ses_1")
+})
+
+// A second prompt of ses_1 that its server holds until `end` is called.
+function promptedAgain() {
+  const before = serve
+  let end
+  serve = (request) => {
+    if (!request.url.includes("/message")) return before(request)
+    return new Promise((resolve) => (end = (body) => resolve(json(body))))
+  }
+  const reply = post("message").then((response) => response.json())
+  return { reply, end: (body) => end(body) }
+}
+
+// An event stream of the host's as the editor's side reads it: what it is told, and the requests it makes of that.
+function eventStream({ acknowledges = true } = {}) {
+  const told = []
+  const stream = new ServerResponse({ method: "GET", url: "/global/event", httpVersionMajor: 1, httpVersionMinor: 1 })
+  const sink = new Writable({
+    write(chunk, _, done) {
+      for (const [, text] of chunk.toString().matchAll(/^data: (.*)$/gm)) {
+        const { type, properties } = JSON.parse(text).payload
+        told.push(`${type} ${properties.sessionID}`)
+        if (type === "message.part.delta" && acknowledges) fetch(new Request(`${SERVER}/session/ses_1/message/${properties.messageID}`))
+      }
+      done()
+    },
+  })
+  sink.setTimeout = sink.cork = sink.uncork = () => {}
+  stream.assignSocket(sink)
+  stream.write('data: {"payload":{"type":"server.connected","properties":{}}}\n\n')
+  return { told: () => told.filter((line) => line !== "server.connected undefined"), close: () => stream.emit("close") }
+}
+
+const secondMessage = [prompt()[0], { message: { id: "msg_2", agent: "build", model: {} }, parts: [] }]
+
+test("a cancelled prompt ends after the editor's side has seen the session idle, if another one is open by then", async (t) => {
+  const { reply, end, asked, hooks } = await prompted(t, { parts: [], trouble: null })
+  const stream = eventStream()
+  t.after(stream.close)
+  await post("abort")
+  const second = promptedAgain()
+  end(answer("half"))
+  assert.equal((await reply).info.error.name, "MessageAbortedError")
+  assert.deepEqual(stream.told(), ["session.status ses_1", "message.part.delta ses_1"])
+  await hooks["chat.message"](...secondMessage)
+  second.end(answer("of the second"))
+  assert.deepEqual((await second.reply).parts, answer("of the fallback").parts)
+  await asked
+})
+
+test("a prompt that overlaps with none says nothing of the session", async (t) => {
+  const { reply, end } = await prompted(t, null)
+  const stream = eventStream()
+  t.after(stream.close)
+  end(answer("of the first"))
+  await reply
+  assert.deepEqual(stream.told(), [])
+})
+
+test("an editor's side that takes in nothing holds the end of an overlapping prompt up for a moment only", async (t) => {
+  const { reply, end } = await prompted(t, null, { numbers: { idleTaken: 30 } })
+  const stream = eventStream({ acknowledges: false })
+  t.after(stream.close)
+  const second = promptedAgain()
+  end(answer("of the first"))
+  assert.deepEqual(await reply, answer("of the first"))
+  second.end(answer("of the second"))
+  assert.deepEqual(await second.reply, answer("of the second"))
+})
+
+test("a stop of one prompt says nothing of the next", async (t) => {
+  const { reply, end, asked, made, hooks } = await prompted(t, "silence")
+  end(answer(""))
+  await asked
+  await post("abort")
+  const second = promptedAgain()
+  await reply
+  await hooks["chat.message"](...secondMessage)
+  const aborts = () => made.filter(({ path }) => path.endsWith("/abort")).length
+  await hooks["chat.headers"]({ sessionID: "ses_1", message: { id: "msg_2" }, model: {} }, { headers: {} })
+  assert.equal(aborts(), 1)
+  await hooks["chat.headers"]({ sessionID: "ses_1", message: { id: "msg_1" }, model: {} }, { headers: {} })
+  assert.equal(aborts(), 2)
+  second.end(answer("of the second"))
+})
+
+test("what Python sends of a stopped prompt stays refused while the next one waits", async (t) => {
+  const { reply, end, asked, hooks, event, received } = await prompted(t, "silence", { callOn: "event" })
+  event("message.updated", { sessionID: "ses_1", info: { id: "msg_of_the_first", role: "assistant", parentID: "msg_1" } })
+  end(answer(""))
+  await asked
+  await post("abort")
+  const second = promptedAgain()
+  await reply
+  await hooks["chat.message"](...secondMessage)
+  assert.equal((await received.until((line) => line.id === "call-on")).result.status, 409)
+  second.end(answer(""))
+})
+
+test("a held prompt ends when its session is deleted", async (t) => {
+  const { reply, end, asked, event } = await prompted(t, "silence")
+  end(answer(""))
+  await asked
+  event("session.deleted", { sessionID: "ses_1" })
+  assert.equal((await reply).info.error.name, "MessageAbortedError")
+})
+
+test("a held prompt ends as it came when Python dies", async (t) => {
+  const { reply, end } = await prompted(t, "silence", { dieOn: "hook/run.ending" })
+  end(answer("of the first"))
+  assert.deepEqual(await reply, answer("of the first"))
 })

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -51,9 +52,23 @@ WAYS: Final = (
     pytest.param("replay", marks=pytest.mark.thorough),
 )
 RACES: Final = 6
+OPEN: Final = ("limited", "bad-key", "cut", "empty")
+"""Failures after which a prompt is held until it is cancelled."""
+
+PAUSES_S: Final = (None, 0.0, 0.02, 0.1)
+"""How long after a cancel the next prompt is sent; None for both in one write."""
+
 QUIET_S: Final = 0.7
 PROMPTS: Final = 60
 """Far more than are needed until a model that rests for moments is asked again."""
+
+OVERLAPPED: Final = {
+    f"open-{name}-{second}-{number}": (name, second)
+    for name in OPEN
+    for second in ("ok", "fails")
+    for number in range(len(PAUSES_S))
+}
+"""Models whose first prompt is cancelled while it is held, with how they fail and what becomes of the second."""
 
 CHAINS: Final = {
     OTHER: [ref("claude")],
@@ -62,6 +77,7 @@ CHAINS: Final = {
     "nobody": [ref("nobody")],
     "stuck": [ref("stuck")],
     "stuck-other": [ref("stuck-claude")],
+    "late": [ref("late-claude")],
     "slow": [ref("slow")],
     "slow-other": [f"{ref('slow')}:high"],
     "asking": [ref("asking")],
@@ -78,6 +94,7 @@ def settings(way: str) -> str:
         for mode in NEXT
     )
     healthy_again = "\n".join(f'[models."{ref(f"again-{number}")}"]\ncooldown = 0' for number in range(RACES))
+    open_again = "\n".join(f'[models."{ref(model)}"]\ncooldown = 0' for model in (*OVERLAPPED, "late-claude"))
     return f"""
 [fallback]
 switching = "{way}"
@@ -87,6 +104,7 @@ fallback_models = ["{ref("fallback")}"]
 [models."{ref("once")}"]
 cooldown = 0
 {healthy_again}
+{open_again}
 """
 
 
@@ -152,8 +170,15 @@ def start(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> It
         replies = {
             **{f"{name}-{mode}": [reply] for name, reply in FAILURES.items() for mode in NEXT},
             **{f"race-{number}": [status(429)] for number in range(RACES)},
-            **{f"limited-{number}": [status(429)] for number in range(12)},
+            **{f"limited-{number}": [status(429)] for number in range(13)},
             **{f"again-{number}": [status(401), stream("Primary.")] for number in range(RACES)},
+            **{
+                model: [FAILURES[name], stream("Primary.") if second == "ok" else FAILURES[name]]
+                for model, (name, second) in OVERLAPPED.items()
+            },
+            "late-claude": [hang_before_headers()],
+            **{f"twice-{mode}": [status(429)] for mode in NEXT},
+            **{f"shown-{mode}": [status(429)] for mode in NEXT},
             "cut-none": [cut("Half an ")],
             "cut-load": [cut("Half an ")],
             "bad-request": [status(400)],
@@ -176,7 +201,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> It
         agents = {
             name: {"mode": "primary", "description": "Own chain.", "permission": ASKS} for name in CHAINS
         }
-        npm = {f"of-{name}": "@ai-sdk/anthropic" for name in ("claude", "stuck-claude")}
+        npm = {f"of-{name}": "@ai-sdk/anthropic" for name in ("claude", "stuck-claude", "late-claude")}
         with ScriptedProvider(replies) as provider:
             home = OpenCodeHome(
                 tmp_path_factory.mktemp("acp"), provider, provider_each(replies), {"agent": agents}, npm=npm
@@ -326,6 +351,68 @@ def test_P3_a_prompt_sent_as_soon_as_a_cancelled_one_has_ended_is_answered_once(
     assert editor.provider.is_quiet(
         session, after=len(editor.provider.requests(session=session)), window_s=QUIET_S
     )
+
+
+@pytest.mark.parametrize("number", range(len(PAUSES_S)))
+@pytest.mark.parametrize("second", ["ok", "fails"])
+@pytest.mark.parametrize("name", OPEN)
+def test_P3_a_prompt_sent_while_a_cancelled_one_is_open_ends_with_its_own_answer(
+    editor: Editor, name: str, second: str, number: int
+) -> None:
+    """OpenCode forgets who waits for a session's idle when an earlier prompt of it ends."""
+    model, pause_s = f"open-{name}-{second}-{number}", PAUSES_S[number]
+    editor.provider.script("late-claude", hang_before_headers())
+    session, cancelled = editor.begin(model, "late")
+    editor.wait_until_asked(session, "late-claude")
+    editor.provider.script("late-claude", anthropic(ANSWER))
+
+    before = editor.client.position
+    if pause_s is None:
+        prompt = editor.client.cancel_and_prompt(session)
+    else:
+        editor.client.cancel(session)
+        time.sleep(pause_s)  # the moment is what the test varies
+        prompt = editor.client.prompt(session)
+
+    assert cancelled.result(20).stop_reason == "cancelled"
+    reply = prompt.result(40)
+    assert reply.stop_reason == "end_turn", reply.message
+    text = editor.client.text(session, since=before, until=reply.position)
+    assert text.endswith("Primary." if second == "ok" else ANSWER)
+    # A prompt that overlaps with another is not ended twice, nor is the cancelled one sent again.
+    asked = [model, "late-claude", model, *(["late-claude"] if second == "fails" else [])]
+    assert editor.asked(session) == asked
+
+
+@pytest.mark.parametrize("mode", [SAME, OTHER])
+def test_P3_two_prompts_sent_at_once_both_end(editor: Editor, mode: str) -> None:
+    session = editor.client.new_session(ref(f"twice-{mode}"))
+    editor.client.set_option(session, "mode", mode)
+
+    for prompt in editor.client.prompt_twice(session):
+        assert prompt.result(60).stop_reason == "end_turn"
+    assert ANSWER in editor.client.text(session)
+
+
+@pytest.mark.parametrize("mode", [SAME, OTHER])
+def test_P3_a_prompt_sent_when_the_answer_of_the_held_one_is_shown_ends_as_well(
+    editor: Editor, mode: str
+) -> None:
+    session, first = editor.begin(f"shown-{mode}", mode)
+    editor.client.wait_for_text(session, ANSWER)
+    second = editor.client.prompt(session)
+
+    assert first.result(40).stop_reason == "end_turn"
+    assert second.result(40).stop_reason == "end_turn"
+    assert editor.client.text(session).count(ANSWER) == 2
+
+
+def test_P3_a_held_prompt_of_a_session_that_is_closed_ends(editor: Editor) -> None:
+    session, prompt = editor.begin("limited-12", "stuck-other")
+    editor.wait_until_asked(session, "stuck-claude")
+    editor.client.call("session/close", {"sessionId": session})
+
+    assert prompt.result(20).stop_reason == "cancelled"
 
 
 @pytest.mark.parametrize(("model", "mode"), [("limited-6", "asking"), ("limited-7", "asking-other")])
