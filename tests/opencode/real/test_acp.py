@@ -68,7 +68,7 @@ OVERLAPPED: Final = {
     for second in ("ok", "fails")
     for number in range(len(PAUSES_S))
 }
-"""Models whose first prompt is cancelled while it is held, with how they fail and what becomes of the second."""
+"""Models whose first prompt is cancelled while it is held: how they fail, and what becomes of the second."""
 
 CHAINS: Final = {
     OTHER: [ref("claude")],
