@@ -99,7 +99,8 @@ class ModelAttempt:
         host_model: the model that the host asked, and will name as the author of the answer.
         model: the model that was asked in the end.
         tried: all models this request was sent to, in order; ``model`` is the last.
-        error: what came back; without words unless ``ending`` is ``refused``.
+        error: what came back. It has words where ``ending`` is ``refused``, and where it is ``broken`` by an
+            error: its body is what the provider said, its message how the connection ended.
         reachable: the models that the request could be sent to.
         obstacle: why there is none, where that lies in the request itself.
         is_fixed: whether it could only be sent as it is. Our own host makes a new one for the next model,

@@ -23,8 +23,12 @@ _CUT_OFF: Final = frozenset[Ending]({"cut", "broken"})
 def attempt_failure(
     model: ModelRef, error: HostError, ending: Ending, now: float, *, rules: Iterable[Rule] = ()
 ) -> Failure:
-    """Return the failure of a request to ``model`` that ended so; ``rules`` are the user's own."""
+    """Return the failure of a request to ``model`` that ended so; ``rules`` are the user's own.
+
+    What a provider itself says of an answer it breaks off tells why. How the connection ended tells no more
+    than that it did.
+    """
     kind = _UNSAID.get(ending)
-    if kind is not None:
+    if kind is not None and not (ending == "broken" and error.response_body):
         return Failure(kind=kind, evidence=f"request: {ending}", cut_off=ending in _CUT_OFF)
     return classify(error, now, rules=rules, provider=model.provider)

@@ -79,8 +79,10 @@ class Inline:
         if owes(context, session):
             owed = owe(session, case.turn, case.failure, request.ending)
             return "final", [*case.refusal(planned), *owed]
-        # A silence would be reported as a stop; half an answer in a subagent be asked for without end.
-        told = request.ending == "silent" or (request.ending == "broken" and session.parent_id is not None)
+        # A silence would be reported as a stop; half an answer in a subagent be asked for without end, unless
+        # an error broke it off.
+        unsaid = request.ending == "broken" and not (request.error.message or request.error.response_body)
+        told = request.ending == "silent" or (unsaid and session.parent_id is not None)
         return ("final" if told else None), case.refusal(planned)
 
     def _beside(self, session: Session, request: ModelAttempt, failure: Failure, context: Context) -> Answer:

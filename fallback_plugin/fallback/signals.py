@@ -310,8 +310,8 @@ class Signals:
 
     @staticmethod
     def _end_run(session: Session, attempt: Attempt, context: Context, run: RunState) -> list[Effect]:
-        """End a run in `opencode acp` that would go on asking the model it owes an answer of."""
-        if context.host_kind != "acp" or run not in {"waiting", "running"}:
+        """End a run that would go on asking the model it owes an answer of."""
+        if run not in {"waiting", "running"}:
             return []
         return [stop_run(session, attempt.number, context)]
 

@@ -5,7 +5,7 @@ A host that tells when it asks a model has all its time until then; else the beg
 
 from fallback_plugin.fallback import toasts
 from fallback_plugin.fallback.classify import Failure
-from fallback_plugin.fallback.context import LONGEST_UNASKED_S, Context, stop_run
+from fallback_plugin.fallback.context import LONGEST_UNASKED_S, Context
 from fallback_plugin.fallback.effects import (
     Effect,
     Failed,
@@ -17,7 +17,7 @@ from fallback_plugin.fallback.effects import (
 )
 from fallback_plugin.fallback.follow import COMPACTION_AGENT
 from fallback_plugin.fallback.policy import leaves
-from fallback_plugin.fallback.session import Attempt, Session, Turn
+from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.signals import Signals
 from fallback_plugin.fallback.state import FallbackState, Plan
@@ -119,8 +119,6 @@ class Silences:
         if (turn.attempt.silent or context.never_replays) and not refused:
             return []  # the request itself is asked about next
         silent = Failure(kind="timeout", evidence=effect.evidence)
-        judged = self._signals.failed(session, turn, turn.attempt, silent, context, run="running")
-        if refused and session.owed is not None and context.host_kind == "run":
-            # Nothing else would ever end this run; what it owes is settled all the same.
-            judged.append(stop_run(session, effect.attempt, context))
-        return judged
+        # A request that was left while it flowed ends its run. Where there was none, the run has to be ended.
+        run: RunState = "running" if refused else "over"
+        return self._signals.failed(session, turn, turn.attempt, silent, context, run=run)

@@ -9,7 +9,7 @@ export const LIMITS = {
   syncBytes: 60 * 1024, // longest question that is waited for on the spot: less than an empty pipe takes at once
   errorBody: 64 * 1024, // characters of a refused request's body that are told
   standIns: 1000, // sessions whose turn is answered by another model than the host's
-  endOfStream: 8 * 1024, // last bytes of a stream, in which its end is looked for
+  event: 8 * MEBIBYTE, // characters of one event of a stream, beyond which it is not looked at
   sessions: 1000, // that were stopped, sent again or deleted, and are remembered as that
   messages: 20, // of a session, that were stopped or are about to be answered
   unusedTags: 1000, // requests that were announced and not made

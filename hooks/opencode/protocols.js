@@ -1,4 +1,5 @@
-// How the requests of an SDK name their model and carry a key, and what its streams say. Only those are
+// How the requests of an SDK name their model and carry a key, and what its streams say: `sees` tells an
+// event with an error or content, `ends` one that says that the answer is whole. Only those are
 // watched of which it was shown, on the real host, that another model's answer is taken for the first one's.
 
 const OPENAI_KEY = (key) => ({ authorization: `Bearer ${key}` })
@@ -11,10 +12,11 @@ export const PROTOCOLS = {
     hasThoughts: ({ messages }) => messages?.some((message) => message.reasoning_content || message.reasoning),
     sees: ({ error, choices }) => {
       if (error) return "error"
-      const { delta, finish_reason: finish } = choices?.[0] ?? {}
-      if (delta?.content || delta?.reasoning_content || delta?.reasoning || delta?.tool_calls?.length) return "content"
-      return finish ? "end" : null
+      const { delta } = choices?.[0] ?? {}
+      const says = delta?.content || delta?.reasoning_content || delta?.reasoning || delta?.tool_calls?.length
+      return says ? "content" : null
     },
+    ends: ({ choices }) => choices?.[0]?.finish_reason,
   },
   "@ai-sdk/openai": {
     base: "https://api.openai.com/v1",
@@ -24,10 +26,10 @@ export const PROTOCOLS = {
       previous || (Array.isArray(input) && input.some(({ type }) => type === "reasoning" || type === "item_reference")),
     sees: ({ type, item }) => {
       if (type === "error" || type === "response.failed") return "error"
-      if (type === "response.completed" || type === "response.incomplete") return "end"
       if (type?.endsWith(".delta") || (type === "response.output_item.added" && item?.type === "function_call")) return "content"
       return null
     },
+    ends: ({ type }) => type === "response.completed" || type === "response.incomplete",
   },
   "@ai-sdk/anthropic": {
     base: "https://api.anthropic.com/v1",
@@ -38,8 +40,9 @@ export const PROTOCOLS = {
     sees: ({ type, content_block: block }) => {
       if (type === "error") return "error"
       if (type === "content_block_delta" || (type === "content_block_start" && block?.type === "tool_use")) return "content"
-      return type === "message_delta" || type === "message_stop" ? "end" : null
+      return null
     },
+    ends: ({ type }) => type === "message_delta" || type === "message_stop",
   },
   "@ai-sdk/google": {
     base: "https://generativelanguage.googleapis.com/v1beta",
@@ -49,9 +52,8 @@ export const PROTOCOLS = {
     hasThoughts: ({ contents }) => contents?.some(({ parts }) => parts?.some((part) => part.thoughtSignature)),
     sees: ({ error, candidates }) => {
       if (error) return "error"
-      const { content, finishReason } = candidates?.[0] ?? {}
-      if (content?.parts?.some((part) => part.text || part.functionCall)) return "content"
-      return finishReason ? "end" : null
+      return candidates?.[0]?.content?.parts?.some((part) => part.text || part.functionCall) ? "content" : null
     },
+    ends: ({ candidates }) => candidates?.[0]?.finishReason,
   },
 }

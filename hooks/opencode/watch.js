@@ -1,10 +1,11 @@
 // One model request of a session: it may be answered by another model than the one the host asked.
 
 import { FAILED, refusal, refused } from "./failures.js"
+import { flowing } from "./flow.js"
 import { parsed } from "./json.js"
 import { PROTOCOLS } from "./protocols.js"
 import { addressOf, keyOf } from "./providers.js"
-import { lastBytes, peek } from "./streams.js"
+import { peek } from "./streams.js"
 
 const HEADERS_OF_A_PROVIDER = ["authorization", "x-api-key", "x-goog-api-key", "api-key"]
 
@@ -39,7 +40,7 @@ export class Watch {
     const { sessionID } = this.#about
     const done = this.requests.began(sessionID, this)
     return this.#answer(straight, url, init).then(
-      (response) => this.#followed(response, done),
+      (response) => this.#followed(response, done, init.signal),
       (error) => {
         done()
         throw error
@@ -81,55 +82,32 @@ export class Watch {
     }
   }
 
+  #ends(event) {
+    try {
+      return Boolean(this.#protocol.ends(event))
+    } catch {
+      return false
+    }
+  }
+
   // The same response, which can be broken off as long as it flows.
-  #followed(response, done) {
+  #followed(response, done, signal) {
     if (!response.body || this.#failed) {
       done()
       return response
     }
-    const reader = response.body.getReader()
-    let end = new Uint8Array()
     const over = () => {
       this.#flow = null
       done()
     }
-    const body = new ReadableStream({
-      start: (controller) => {
-        this.#flow = () => {
-          over()
-          controller.error(new Error(FAILED))
-          reader.cancel().catch(() => {})
-        }
-      },
-      pull: async (controller) => {
-        try {
-          const { done: ended, value } = await reader.read()
-          if (!ended) {
-            end = lastBytes(end, value)
-            return controller.enqueue(value)
-          }
-          if (await this.#brokeOff(end)) return this.#flow?.()
-          over()
-          controller.close()
-        } catch (error) {
-          over()
-          controller.error(error)
-        }
-      },
-      cancel: (reason) => {
-        over()
-        return reader.cancel(reason)
-      },
-    })
-    return new Response(body, { status: response.status, headers: response.headers })
-  }
-
-  // Whether a stream that ended without saying so is to be shown as a failure, not as an answer.
-  async #brokeOff(end) {
-    const seen = new TextDecoder().decode(end).split("\n").filter((line) => line.startsWith("data:")).map((line) => parsed(line.slice(5)))
-    if (seen.some((event) => event && this.#sees(event) === "end")) return false
-    const next = await this.requests.nextModel(this.#about, [this.#asked], { ending: "broken" }, true)
-    return next?.final === true
+    const isFinal = async (failure) => {
+      if (signal?.aborted) return false // the user's stop
+      const next = await this.requests.nextModel(this.#about, [this.#asked], failure, true)
+      return next?.final === true
+    }
+    const flow = flowing(response, { sees: (event) => this.#sees(event), ends: (event) => this.#ends(event), isFinal, over })
+    this.#flow = flow.breakOff
+    return flow.response
   }
 
   async #attempt(straight, url, init) {
@@ -139,7 +117,7 @@ export class Watch {
       const response = await straight(url, { ...init, signal })
       if (!response.ok) return await refused(response)
       const streams = response.body && response.headers.get("content-type")?.includes("text/event-stream")
-      return streams ? await peek(response, (event) => this.#sees(event)) : { answer: () => response }
+      return streams ? await peek(response, (event) => this.#sees(event), (event) => this.#ends(event)) : { answer: () => response }
     } catch (error) {
       if (!givenUp.signal.aborted || init.signal?.aborted)
         return { failure: { ending: "refused", message: String(error?.message ?? error) }, answer: () => Promise.reject(error) }

@@ -20,6 +20,7 @@ SMALL_MODEL: Final = "small"
 SMALL_ANSWER: Final = "A title"
 
 _HEADERS_LIMIT: Final = 1 << 16
+_LAST_CHUNK: Final = b"0\r\n\r\n"
 _ABORT_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
@@ -175,6 +176,7 @@ class ScriptedProvider:
     async def _carry_out(
         reply: Reply, writer: asyncio.StreamWriter, client_gone: asyncio.Future[None]
     ) -> None:
+        chunked = any(isinstance(step, Head) and step.chunked for step in reply)
         for step in reply:
             if isinstance(step, Gate):
                 # Shielded: a gate stays a gate for other requests when this one is given up.
@@ -189,8 +191,12 @@ class ScriptedProvider:
                         socket.SOL_SOCKET, socket.SO_LINGER, _ABORT_ON_CLOSE
                     )
                     writer.transport.abort()
+                elif chunked and not step.early:
+                    writer.write(_LAST_CHUNK)
+                    await writer.drain()
             else:
-                writer.write(_bytes_of(step))
+                written = _bytes_of(step)
+                writer.write(_chunk(written) if chunked and isinstance(step, Data) else written)
                 await writer.drain()
             if client_gone.done():
                 return
@@ -203,9 +209,14 @@ def _bytes_of(step: Step) -> bytes:
         case Answer(code, body, headers):
             # Without a length, since Bun 1.3 keeps even a closing connection for its next request.
             return _head(code, {"content-type": "application/json", **headers}) + body.encode()
-        case Head():
-            return _head(HTTPStatus.OK, {"content-type": "text/event-stream"})
+        case Head(chunked):
+            framing = {"transfer-encoding": "chunked"} if chunked else {}
+            return _head(HTTPStatus.OK, {"content-type": "text/event-stream", **framing})
     raise TypeError(f"{step!r} has no bytes")
+
+
+def _chunk(written: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(written), written)
 
 
 def _head(code: int, fields: Mapping[str, str]) -> bytes:

@@ -37,7 +37,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The status line and headers of a stream."""
+    """The status line and headers of a stream, which the end of the connection ends, or its last chunk.
+
+    A client takes a stream without chunks for whole however its connection ended, by a reset too (Bun 1.3): only
+    one in chunks, as providers send it, can be seen to break off.
+    """
+
+    chunked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,10 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The end of the connection: clean, or by a TCP reset."""
+    """The end of the connection: clean, before the last chunk, or by a TCP reset."""
 
     reset: bool = False
+    early: bool = False
 
 
 Step: TypeAlias = Answer | Head | Data | Gate | Pause | Close
@@ -120,19 +127,25 @@ def tool_call(name: str, arguments: Mapping[str, Any], call_id: str = "call_1") 
     )
 
 
-def error_object(*pieces: str | Wait, message: str = "Overloaded") -> Reply:
+def error_object(*pieces: str | Wait, message: str = "Overloaded", chunked: bool = False) -> Reply:
     """Put an error object into a 200 stream: as the first chunk, or after some text."""
-    return (*_started(pieces), Data(error_body(message)), Close())
+    return (*_started(pieces, chunked=chunked), Data(error_body(message)), Close())
 
 
-def cut(*pieces: str | Wait) -> Reply:
+def cut(*pieces: str | Wait, chunked: bool = False) -> Reply:
     """End the stream cleanly without a finish reason."""
-    return (*_started(pieces), Close())
+    return (*_started(pieces, chunked=chunked), Close())
 
 
-def reset(*pieces: str | Wait) -> Reply:
+def reset(*pieces: str | Wait, chunked: bool = False) -> Reply:
     """Reset the connection: before any header, or after some text."""
-    return (*(_started(pieces) if pieces else ()), Close(reset=True))
+    return (*(_started(pieces, chunked=chunked) if pieces else ()), Close(reset=True))
+
+
+def closed_early(*pieces: str | Wait, finish: str | None = None) -> Reply:
+    """Close the connection where more was announced: after some text, or after its proper end."""
+    end = () if finish is None else (_delta({}, finish),)
+    return (*_started(pieces, chunked=True), *end, Close(early=True))
 
 
 def hang_before_headers() -> Reply:
@@ -145,9 +158,9 @@ def hang(*pieces: str) -> Reply:
     return (*_started(pieces), Gate(), Close())
 
 
-def _started(pieces: tuple[str | Wait, ...]) -> Reply:
+def _started(pieces: tuple[str | Wait, ...], *, chunked: bool = False) -> Reply:
     return (
-        Head(),
+        Head(chunked),
         *(
             piece if isinstance(piece, Gate | Pause) else _delta({"role": "assistant", "content": piece})
             for piece in pieces

@@ -1,0 +1,146 @@
+"""`opencode run` whose answer breaks off after it has begun: the run ends at once, and the next model answers."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
+from tests.loopback.opencode_run import Finished, run
+from tests.loopback.provider import ScriptedProvider
+from tests.loopback.reply import Close, Gate, Pause, Reply, closed_early, cut, error_object, hang, reset, status, stream
+
+# Starts of the whole host, one after the other: a test may have to wait for those before its own.
+pytestmark = [pytest.mark.real_host, pytest.mark.timeout(400)]
+
+READ: Final = Pause(1.0)
+"""Time for the host to read the text: it drops what it has not read of a connection that breaks."""
+
+BREAKS: Final[Mapping[str, Reply]] = {
+    "cut": cut("Half an "),
+    "cut-in-chunks": cut("Half an ", chunked=True),
+    "reset": reset("Half an ", READ),
+    "reset-in-chunks": reset("Half an ", READ, chunked=True),
+    "closed-early": closed_early("Half an ", READ),
+    "error": error_object("Half an ", READ),
+    "error-in-chunks": error_object("Half an ", chunked=True),
+    "error-and-no-end": (*error_object("Half an ", chunked=True)[:-1], Gate(), Close()),
+    "stalled": hang("Half an "),
+}
+
+# An SDK whose requests OpenCode makes with nobody watching.
+UNWATCHED: Final = "@ai-sdk/groq"
+UNSEEN: Final[Mapping[str, Reply]] = {f"unseen-{name}": reply for name, reply in BREAKS.items()}
+
+
+class Case(NamedTuple):
+    """A run: its first model and the models of its chain."""
+
+    model: str
+    chain: tuple[str, ...] = ("fallback",)
+
+
+RUNS: Final[Mapping[str, Case]] = {
+    **{name: Case(name) for name in BREAKS},
+    **{name: Case(name) for name in UNSEEN},
+    "unseen-limited": Case("unseen-limited"),
+    "then-limited": Case("reset-in-chunks", ("limited", "fallback")),
+    "then-breaks": Case("cut", ("closed-early", "fallback")),
+    "then-cut": Case("closed-early", ("cut", "fallback")),
+    "then-stalled": Case("closed-early", ("stalled", "fallback")),
+    "then-nobody": Case("closed-early", ("limited",)),
+    "then-none-of-two": Case("closed-early", ("limited", "limited-too")),
+    "whole": Case("whole"),
+}
+REPLIES: Final[Mapping[str, Reply]] = {
+    **BREAKS,
+    **UNSEEN,
+    "unseen-limited": status(429),
+    "limited": status(429, headers={"retry-after": "3600"}),
+    "limited-too": status(429, headers={"retry-after": "3600"}),
+    "fallback": stream("Answer of the ", "fallback."),
+    "whole": closed_early("All ", "well.", finish="stop"),
+}
+
+
+class Ran(NamedTuple):
+    """What a run printed, whom it asked, and what was written down of answers by another model."""
+
+    done: Finished
+    asked: list[str]
+    switched: list[str]
+
+    @property
+    def notes(self) -> list[str]:
+        return [line for line in self.done.stderr.splitlines() if line.startswith("Model fallback: ")]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> Iterator[Mapping[str, Future[Ran]]]:
+    """Carry all runs out, each in a home and with a provider of its own."""
+
+    def one(case: Case) -> Ran:
+        with ScriptedProvider({name: [reply] for name, reply in REPLIES.items()}) as provider:
+            home = OpenCodeHome(
+                tmp_path_factory.mktemp("run"),
+                provider,
+                provider_each(list(REPLIES)),
+                npm={f"of-{name}": UNWATCHED for name in [*UNSEEN, "unseen-limited"]},
+            )
+            chain = ", ".join(f'"{ref(model)}"' for model in case.chain)
+            stalls = "".join(
+                f'\n[models."{ref(model)}"]\nstall_timeout = "1s"\n' for model in REPLIES if "stalled" in model
+            )
+            home.install_plugin(f"[fallback]\nfallback_models = [{chain}]\n{stalls}")
+            done = run(opencode_binary, home, ref(case.model))
+            log = home.plugin_log_file.read_text()
+            switched = [line.partition("switched (")[2][:-1] for line in log.splitlines() if "switched (" in line]
+            return Ran(done, [request.model for request in provider.requests()], switched)
+
+    with ThreadPoolExecutor(1) as pool:
+        yield {name: pool.submit(one, case) for name, case in RUNS.items()}
+
+
+Runs = Mapping[str, Future[Ran]]
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in {"whole", "then-nobody"}])
+def test_each_model_is_asked_once_and_the_run_ends_with_the_last_ones_answer(ran: Runs, name: str) -> None:
+    case = RUNS[name]
+    done, asked, _ = ran[name].result()
+
+    assert asked == [case.model, *case.chain]
+    assert (done.status, done.answer) == (0, "Answer of the fallback."), done
+    assert "terrupted" not in done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in {"whole", "then-nobody"}])
+def test_only_the_model_that_answered_is_said_to_be_in_use(ran: Runs, name: str) -> None:
+    result = ran[name].result()
+
+    (note,) = result.notes
+    assert note.startswith(f"Model fallback: Now on {ref('fallback')}. ")
+    assert result.switched == [ref("fallback")]
+
+
+@pytest.mark.parametrize("model", BREAKS)
+def test_the_error_that_is_printed_says_that_the_turn_goes_on(ran: Runs, model: str) -> None:
+    done = ran[model].result().done
+
+    (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
+    assert error.endswith("The model failed. fallback-plugin goes on."), done
+
+
+def test_what_nobody_finishes_is_no_success_and_no_model_is_said_to_be_in_use(ran: Runs) -> None:
+    result = ran["then-nobody"].result()
+
+    assert (result.done.status, result.asked) == (1, ["closed-early", "limited"]), result.done
+    assert (result.notes, result.switched) == ([], [])
+
+
+def test_an_answer_that_was_whole_when_its_connection_broke_stands(ran: Runs) -> None:
+    result = ran["whole"].result()
+
+    assert (result.done.status, result.done.answer, result.asked) == (0, "All well.", ["whole"]), result.done
