@@ -83,12 +83,31 @@ class Part:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 
+Ending: TypeAlias = Literal["refused", "empty", "cut", "silent", "broken"]
+"""How a request to a model ended: with an error, properly and with nothing in it, with nothing in it and no
+proper end, by being given up since nothing came, or without a proper end after its answer had begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRequest:
+    """The last request behind an answer: the model it was sent to, and what it failed of if it did."""
+
+    model: ModelRef
+    error: HostError | None = None
+    ending: Ending = "refused"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message with its parts, as the host's history holds it."""
+    """A message with its parts, as the host's history holds it.
+
+    ``last_request`` is what a host knows beside its history of a turn that it was asked to run: it names one
+    model as the author of an answer that another has given.
+    """
 
     info: Message
     parts: tuple[Part, ...] = ()
+    last_request: LastRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

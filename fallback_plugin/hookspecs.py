@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runt
 import pluggy
 
 from fallback_plugin.events import (
+    Ending,
     Event,
     HostError,
     MessagePartDelta,
@@ -85,11 +86,6 @@ class PromptRequest:
     resolved: ModelRef | None = None
 
 
-Ending: TypeAlias = Literal["refused", "empty", "cut", "silent", "broken"]
-"""How a request to a model ended: with an error, properly and with nothing in it, with nothing in it and no
-proper end, by being given up since nothing came, or without a proper end after its answer had begun."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAttempt:
     """A request to a model that failed, in all but one ending before anything of its answer was handed on.
@@ -105,6 +101,7 @@ class ModelAttempt:
         obstacle: why there is none, where that lies in the request itself.
         is_fixed: whether it could only be sent as it is. Our own host makes a new one for the next model,
             with its variant, and names that model as the author of the answer.
+        awaited: whether another process of ours waits for the answer, which is the one to speak of it.
     """
 
     session_id: str
@@ -118,6 +115,7 @@ class ModelAttempt:
     reachable: frozenset[ModelRef] = frozenset()
     obstacle: str | None = None
     is_fixed: bool = True
+    awaited: bool = False
 
 
 Confirmation: TypeAlias = Literal["go", "stop"]

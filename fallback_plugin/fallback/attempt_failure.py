@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fallback_plugin.events import HostError
+from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback.classify import Failure, classify
-from fallback_plugin.hookspecs import Ending
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind, Rule
 

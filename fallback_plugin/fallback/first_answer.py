@@ -19,8 +19,22 @@ def first_answer(session: Session, attempt: Attempt, health: SharedHealth, conte
     effects: list[Effect] = []
     if health.knows(attempt.model):
         effects.append(Reopen(session.id, attempt.model, attempt.asked_at))
+    # What a run prints stays, so it waits for the end of the step: the answer may break off yet.
+    return effects if context.host_kind == "run" else [*effects, *fallback_in_use(session, attempt, context)]
+
+
+def whole_answer(session: Session, attempt: Attempt, context: Context) -> list[Effect]:
+    """Return what follows the proper end of an attempt's step."""
+    return [] if attempt.awaited or not attempt.answered else fallback_in_use(session, attempt, context)
+
+
+def fallback_in_use(session: Session, attempt: Attempt, context: Context) -> list[Effect]:
+    """Say once that another model than the first one answers."""
     asked_again = session.turn is not None and session.turn.asked_again > 0
-    if attempt.dispatched and not attempt.failed and not asked_again:
-        effects += context.toast(session, toasts.switched(attempt.model, first_left(session, context.now)))
-        effects.append(Record(session.id, "switched", str(attempt.model)))
-    return effects
+    if attempt.told or not attempt.dispatched or attempt.failed or asked_again:
+        return []
+    attempt.told = True
+    return [
+        *context.toast(session, toasts.switched(attempt.model, first_left(session, context.now))),
+        Record(session.id, "switched", str(attempt.model)),
+    ]

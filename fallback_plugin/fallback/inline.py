@@ -227,6 +227,7 @@ def _take_over(
     """Begin the next attempt in the place of one that failed: OpenCode shows no new step for it."""
     attempt = session.new_attempt(model, dispatched=True)
     attempt.begun = True
+    attempt.awaited = request.awaited
     session.asked_for = turn.message_id
     turn.attempts.append(attempt)
     if not request.is_fixed:

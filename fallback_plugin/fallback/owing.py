@@ -5,11 +5,11 @@ turn there and send it again would end it. The turn is written down, and `settli
 run has ended; in `opencode acp` the prompt is held until then.
 """
 
+from fallback_plugin.events import Ending
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import Context, stop_timers
 from fallback_plugin.fallback.effects import Effect, Record
 from fallback_plugin.fallback.session import Owed, RunState, Session, Turn
-from fallback_plugin.hookspecs import Ending
 
 
 def owes(context: Context, session: Session) -> bool:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from fallback_plugin.events import AssistantMessage, SessionEvent, UserMessage
+from fallback_plugin.events import AssistantMessage, Ending, SessionEvent, UserMessage
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.guards import AbortLedger
 from fallback_plugin.fallback.replay import Replay
 from fallback_plugin.fallback.state import FallbackState, Plan, Snapshot
-from fallback_plugin.hookspecs import Ending, PromptRequest
+from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
 
@@ -73,6 +73,8 @@ class Attempt:
         named: the model that the host takes for the author; another than ``model`` after an inline switch.
         unasked_s: how long the host has been waited for, which has yet to ask the model.
         judged: what its last failed request failed of, in a host that asks about each one.
+        told: it was said that a fallback is in use.
+        awaited: a call waits for the end of the turn, and what is said of its answer waits for that.
     """
 
     number: int
@@ -93,6 +95,8 @@ class Attempt:
     named: ModelRef | None = None
     unasked_s: float = 0.0
     judged: Failure | None = None
+    told: bool = False
+    awaited: bool = False
 
     @property
     def shown(self) -> ModelRef:

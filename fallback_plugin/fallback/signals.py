@@ -12,6 +12,7 @@ from fallback_plugin.fallback.effects import (
     Record,
     Unrevert,
 )
+from fallback_plugin.fallback.first_answer import whole_answer
 from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.no_chain import say_no_chain
 from fallback_plugin.fallback.owing import owe, owes
@@ -121,7 +122,7 @@ class Signals:
         if message.finish in EMPTY_ENDS and unspoken and not turn.compacting:
             empty = empty_answer(message.finish)
             return [*quiet, *self.failed(session, turn, attempt, empty, context, run="finished")]
-        return quiet
+        return [*quiet, *whole_answer(session, attempt, context)]
 
     def error_part(self, session: Session, turn: Turn, part: Part, context: Context) -> list[Effect]:
         """Judge a part that holds an error in place of content."""

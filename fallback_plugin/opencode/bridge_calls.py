@@ -1,6 +1,7 @@
 """The calls of a host behind the bridge: each is one ``host/call`` that JavaScript carries out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from fallback_plugin.errors import HostCallError, HostCallTimeoutError, ProtocolError, WireError
@@ -9,6 +10,7 @@ from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
 from fallback_plugin.opencode.answers import FIRST_FAILURE, read_answer, read_session, refusal_text
 from fallback_plugin.opencode.json_rpc import Peer
 from fallback_plugin.opencode.permission_requests import PermissionReply
+from fallback_plugin.opencode.request_failure import read_last_request
 from fallback_plugin.wire.fields import integer, optional_object
 from fallback_plugin.wire.message import read_history
 from fallback_plugin.wire.model_catalog import ModelCatalog, read_catalog
@@ -84,7 +86,11 @@ class BridgeCalls:
         """Hand a prompt in and wait for its turn to end."""
         arguments = {"sessionID": session_id, "body": write_prompt(prompt)}
         result = await self._call("session.prompt", arguments, deadline_s)
-        return read_answer(result.get("data"), "session.prompt")
+        try:
+            last_request = read_last_request(optional_object(result, "lastRequest"))
+        except WireError as error:
+            raise HostCallError(f"session.prompt: {error}") from error
+        return replace(read_answer(result.get("data"), "session.prompt"), last_request=last_request)
 
     async def revert(self, session_id: str, message_id: str) -> None:
         """Hide a message and all after it; the next prompt deletes them. Refused while the session runs."""

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from fallback_plugin.events import HostError
 from fallback_plugin.hookspecs import (
     Confirmation,
-    Ending,
     LastWords,
     ModelAttempt,
     NextModel,
@@ -16,11 +14,11 @@ from fallback_plugin.hookspecs import (
     ToolResult,
 )
 from fallback_plugin.model_ref import ModelRef
-from fallback_plugin.wire.fields import Json, integer, optional_object, required_object, required_text, text
+from fallback_plugin.opencode.request_failure import read_request_failure
+from fallback_plugin.wire.fields import Json, optional_object, required_object, required_text, text
 from fallback_plugin.wire.message import read_model, write_model
 
 _Arguments = dict[str, Any]
-_ENDINGS: Final[Mapping[str, Ending]] = {ending: ending for ending in get_args(Ending)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +97,7 @@ def _write_tool_result(result: ToolResult) -> dict[str, Any]:
 
 
 def _read_attempt(params: Json) -> _Arguments:
-    failure = optional_object(params, "failure") or {}
-    headers = optional_object(failure, "headers") or {}
+    error, ending = read_request_failure(optional_object(params, "failure") or {})
     host_model = read_model(required_object(params, "model"))
     tried = [read_model(each) for each in _objects(params.get("tried"))]
     names = optional_object(params, "reachable") or {}
@@ -112,14 +109,9 @@ def _read_attempt(params: Json) -> _Arguments:
             host_model=host_model,
             model=tried[-1] if tried else host_model,
             tried=tuple(tried),
-            error=HostError(
-                name="",
-                message=text(failure, "message") or "",
-                status_code=integer(failure, "status"),
-                response_body=text(failure, "body"),
-                response_headers={str(name).lower(): str(value) for name, value in headers.items()},
-            ),
-            ending=_ENDINGS.get(text(failure, "ending") or "", "refused"),
+            error=error,
+            ending=ending,
+            awaited=params.get("awaited") is True,
             obstacle=text(params, "obstacle"),
             reachable=frozenset(
                 ModelRef(provider, model)

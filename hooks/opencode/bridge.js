@@ -8,6 +8,7 @@ import { EditorPrompts } from "./editor-prompts.js"
 import { wrapFetch } from "./fetch.js"
 import { Gate } from "./gate.js"
 import { isObject } from "./json.js"
+import { awaitLastRequest, takeLastRequest } from "./last-requests.js"
 import { LIMITS } from "./limits.js"
 import { isBackground } from "./our-prompts.js"
 import { Requests } from "./requests.js"
@@ -330,13 +331,16 @@ export class Bridge {
     if (own) return { result: { status: this.#ownCalls[call](given), data: null, sentAfter, answeredAfter: sentAfter } }
     try {
       this.#gate.calls(call, given)
+      const waits = call === "session.prompt" // for the end of its turn
+      if (waits) awaitLastRequest(given.sessionID)
       const answer = CALLS[call](this.#context.client, given)
       this.#gate.isCarriedOut(call, given, answer)
       if (call === "session.abort") this.#steps.stopping(given.sessionID, answer)
       const { data, error, response } = await answer
+      const lastRequest = waits ? takeLastRequest(given.sessionID) : undefined
       const status = response?.status ?? (error === undefined ? 200 : 500)
       if (status >= 400) this.#gate.notAccepted(call, given)
-      return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence } }
+      return { result: { status, data: error ?? data ?? null, sentAfter, answeredAfter: this.#sequence, lastRequest } }
     } catch (error) {
       return { error: { code: -32000, message: String(error?.message ?? error) } }
     }

@@ -5,7 +5,7 @@ import { errorBody, StreamEvents } from "./streams.js"
 
 // The same response, and what breaks it off as a failure. `sees` and `ends` say what an event holds; `isFinal` is asked
 // once, whether an answer that broke off is to be shown as a failure that is not tried again; `over` is called at the end.
-export function flowing(response, { sees, ends, isFinal, over }) {
+export function flowOf(response, { sees, ends, isFinal, over }) {
   const reader = response.body.getReader()
   const events = new StreamEvents()
   let [whole, asked, closed, breakOff] = [false, false, false, null]

@@ -1,7 +1,8 @@
 // The requests of one OpenCode instance to its models, and what Python says of those that fail.
 
-import { ENDS_AT_IDLE } from "./command-line.js"
+import { ENDS_AT_IDLE, HOST_KIND } from "./command-line.js"
 import { WATCHES, wrapFetch } from "./fetch.js"
+import { isAwaited, keepLastRequest } from "./last-requests.js"
 import { LIMITS } from "./limits.js"
 import { PROTOCOLS } from "./protocols.js"
 import { Providers } from "./providers.js"
@@ -106,10 +107,13 @@ export class Requests {
       : about.variant && "the request holds options of a variant"
     const reachable = obstacle ? {} : await this.#providers.reachable(about).catch(() => ({}))
     const { sessionID, messageID, agent, model } = about
-    const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle })
+    const awaited = HOST_KIND === "run" && isAwaited(sessionID)
+    const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle, awaited })
     const answer = await this.#ask("model.request", params, TIMES.nextModel)
     if (this.#lastStop(sessionID) !== about.stop) return undefined // the host lets a title go on after a stop
+    if (answer?.final && !BESIDE.has(agent)) keepLastRequest(sessionID, { model: tried.at(-1), failure })
     if (!answer?.model) return answer
+    if (!BESIDE.has(agent)) keepLastRequest(sessionID, { model: answer.model })
     this.#standIns.delete(sessionID)
     this.#standIns.set(sessionID, { messageID, agent, for: model, model: answer.model })
     if (this.#standIns.size > LIMITS.standIns) this.#standIns.delete(this.#standIns.keys().next().value)

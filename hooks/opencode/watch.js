@@ -1,7 +1,7 @@
 // One model request of a session: it may be answered by another model than the one the host asked.
 
 import { FAILED, refusal, refused } from "./failures.js"
-import { flowing } from "./flow.js"
+import { flowOf } from "./flow.js"
 import { parsed } from "./json.js"
 import { PROTOCOLS } from "./protocols.js"
 import { addressOf, keyOf } from "./providers.js"
@@ -105,7 +105,7 @@ export class Watch {
       const next = await this.requests.nextModel(this.#about, [this.#asked], failure, true)
       return next?.final === true
     }
-    const flow = flowing(response, { sees: (event) => this.#sees(event), ends: (event) => this.#ends(event), isFinal, over })
+    const flow = flowOf(response, { sees: (event) => this.#sees(event), ends: (event) => this.#ends(event), isFinal, over })
     this.#flow = flow.breakOff
     return flow.response
   }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from fallback_plugin.events import Event, HostError
+from fallback_plugin.events import Ending, Event, HostError
 from fallback_plugin.fallback.effects import (
     PROBED,
     Abort,
@@ -33,7 +33,7 @@ from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.redirect import moved_sessions
 from fallback_plugin.health import MemoryHealth
 from fallback_plugin.health.scope import Key, keys_of
-from fallback_plugin.hookspecs import Ending, ModelAttempt, PromptRequest
+from fallback_plugin.hookspecs import ModelAttempt, PromptRequest
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import Settings as PluginSettings

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import pytest
 
-from fallback_plugin.events import HostError
+from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
+from fallback_plugin.hookspecs import ModelAttempt, NextModel
 from fallback_plugin.host_client import HostKind
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import PRIMARY, A, B, Stage, settings

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from fallback_plugin.events import HostError
+from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback.effects import Effect, Failed, GiveUp, Outcome
-from fallback_plugin.hookspecs import Ending, ModelAttempt
+from fallback_plugin.hookspecs import ModelAttempt
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.simulated_host import SESSION, Behaviour
 from tests.fallback.stage import PRIMARY, A, B

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from fallback_plugin.events import HostError
+from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.effects import Done, Failed, TimerFired, TimerName
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.hookspecs import Ending, ModelAttempt, NextModel
+from fallback_plugin.hookspecs import ModelAttempt, NextModel
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage, api_error, settings
 

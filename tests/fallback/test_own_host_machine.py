@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from fallback_plugin.events import HostError
+from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback.effects import Abort, Prompt
 from fallback_plugin.fallback.engine import Engine
-from fallback_plugin.hookspecs import Ending, ModelAttempt
+from fallback_plugin.hookspecs import ModelAttempt
 from fallback_plugin.model_ref import ModelRef
 from tests.fallback.stage import ABORTED, PRIMARY, A, B, Stage
 from tests.fallback.stage import settings as chain_settings

@@ -145,10 +145,15 @@ LIMITED: Final = ModelAttempt(
 
 
 def answer_by_the_next_model(plugin: FallbackPlugin, host: Host) -> None:
-    """Let the request of a turn be refused with 429, and the next model begin its answer in its place."""
+    """Let the request of a turn be refused with 429, and the next model answer it."""
     assert plugin.model_attempt_failed(LIMITED, host) == A
     part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_2", "type": "text", "text": "Hi"}
     plugin.message_part_updated(event("message.part.updated", part=part), host)
+    model = {"providerID": PRIMARY.provider, "modelID": PRIMARY.model}
+    ended = {"created": 1, "completed": 2}
+    plugin.message_updated(
+        message(2, "assistant", parentID="msg_1", **model, finish="stop", time=ended), host
+    )
 
 
 def test_it_implements_the_hooks_it_needs_and_no_others() -> None:

@@ -1,11 +1,20 @@
 """What `opencode run` owes when it ends, and how that is answered."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from fallback_plugin.events import AssistantMessage, HostError, Message, Part, StoredMessage, UserMessage
+from fallback_plugin.events import (
+    AssistantMessage,
+    HostError,
+    LastRequest,
+    Message,
+    Part,
+    StoredMessage,
+    UserMessage,
+)
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.settling import Settlement
@@ -13,6 +22,7 @@ from fallback_plugin.host_client import HostKind
 from tests.fallback.stage import PRIMARY, A, B, Stage, api_error, settings
 from tests.fallback.test_inline import failed
 
+ENDED: Final = {"created": 1, "completed": 2}
 USER: Final = UserMessage(id="msg_1", session_id="ses_1", model=PRIMARY, created_at=1.0, agent="build")
 
 
@@ -210,6 +220,87 @@ def test_complaint_29_a_hung_run_without_a_watched_request_is_ended_so_that_it_c
     assert settlement.prompt.model == A
 
 
+@pytest.mark.parametrize("kind", ["run", "acp"])
+def test_a_request_that_was_left_while_it_flowed_ends_its_run_by_itself(kind: HostKind) -> None:
+    stage = run(kind, stall_timeout=5)
+    stage.content("msg_2")
+    timer = stage.last(effects.StartTimer)
+    stage.now += 6
+    stage.tell(effects.TimerFired(stage.session, "stall", timer.attempt))
+    stage.finish(stage.last(effects.GiveUp), effects.Done())
+    assert stage.all(effects.Abort) == []
+    assert stage.engine.owes("ses_1")
+
+
+def by_another(stage: Stage, stored: StoredMessage, error: HostError | None = None) -> bool:
+    """Let another process of ours move the turn to `B`, and tell whether it is still owed."""
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == A
+    last = LastRequest(B, error)
+    return judged(stage, settlement, replace(stored, last_request=last))
+
+
+def test_an_answer_that_another_process_had_from_another_model_is_not_the_first_ones() -> None:
+    """`opencode run` has the prompt carried out by another instance, and the first model named on it."""
+    stage = run()
+    stage.error(api_error(401))
+    assert not by_another(stage, answer("All well."))
+    assert said_switched(stage) == ([str(B)], [f"Now on {B}. {PRIMARY}: refused the key (401)."])
+
+
+def test_what_a_run_sees_of_an_answer_it_waits_for_is_said_once_it_is_whole() -> None:
+    stage = run()
+    stage.error(api_error(401))
+    settlement = settle(stage)
+    stage.began("msg_3", A)
+    stage.content("msg_3")
+    stage.answer("msg_3", A, finish="stop", time=ENDED)
+    assert said_switched(stage) == ([], [])
+    judged(stage, settlement, answer("All well."))
+    assert said_switched(stage)[0] == [str(A)]
+
+
+def test_a_model_that_took_a_run_over_is_said_to_be_in_use_once_its_answer_is_whole() -> None:
+    stage = run()
+    assert failed(stage) == A
+    stage.content("msg_2")
+    assert said_switched(stage) == ([], [])
+    stage.answer("msg_2", finish="stop", time=ENDED)
+    assert said_switched(stage)[0] == [str(A)]
+
+
+def test_a_model_whose_answer_broke_off_is_not_said_to_be_in_use() -> None:
+    stage = run()
+    assert failed(stage) == A
+    stage.content("msg_2")
+    assert failed(stage, A, ending="broken") == "final"
+    assert said_switched(stage) == ([], [])
+
+
+def test_what_failed_of_a_prompt_is_what_the_process_says_that_saw_it() -> None:
+    stage = run()
+    stage.error(api_error(401))
+    handed_on = HostError(name="UnknownError", message="The model failed. fallback-plugin goes on.")
+    assert by_another(stage, answer(error=handed_on), HostError(name="", status_code=429))
+    assert settle(stage) is None
+    said = stage.toasts[-1].message
+    assert f"{B}: rate limited (429)" in said
+    assert said_switched(stage) == ([], [])
+
+
+def test_a_model_that_failed_for_another_process_is_not_asked_once_more() -> None:
+    stage = run()
+    stage.error(api_error(401))
+    settlement = settle(stage)
+    handed_on = HostError(name="UnknownError", message="The model failed. fallback-plugin goes on.")
+    last = LastRequest(A, HostError(name=""), "broken")
+    assert judged(stage, settlement, replace(answer(error=handed_on), last_request=last))
+    settlement = settle(stage)
+    assert settlement is not None
+    assert settlement.prompt.model == B
+
+
 def test_a_bad_request_ends_the_run_as_it_would_without_us() -> None:
     stage = run()
     stage.error(api_error(400, "Invalid value for 'messages'."))
@@ -235,9 +326,19 @@ def test_P3_in_acp_what_cannot_be_inline_is_owed_and_no_run_is_stopped(switching
     assert settlement.prompt.model == A
 
 
-def test_P3_in_acp_a_run_that_waits_to_ask_again_is_ended_so_that_it_can_be_settled() -> None:
-    stage = run("acp")
-    stage.retry()
+ENDS_AT_IDLE: Final[tuple[HostKind, ...]] = ("run", "acp")
+
+
+def cut_off(stage: Stage) -> None:
+    """Let the step end without a reason: the host asks its model again at once, without end."""
+    stage.answer("msg_2", finish="unknown", time=ENDED)
+
+
+@pytest.mark.parametrize("kind", ENDS_AT_IDLE)
+@pytest.mark.parametrize("fail", [Stage.retry, cut_off])
+def test_P3_a_run_that_would_ask_again_is_ended_so_that_it_can_be_settled(kind: HostKind, fail: Any) -> None:
+    stage = run(kind)
+    fail(stage)
     assert len(stage.all(effects.Abort)) == 1
     stage.aborted()
     settlement = settle(stage)
@@ -287,8 +388,9 @@ def test_P3_what_an_earlier_turn_was_owed_is_not_owed_in_the_next() -> None:
     assert not stage.engine.owes("ses_1")
 
 
-def test_P3_in_acp_a_run_whose_host_asks_again_all_the_same_is_ended_once() -> None:
-    stage = run("acp")
+@pytest.mark.parametrize("kind", ENDS_AT_IDLE)
+def test_P3_a_run_whose_host_asks_again_all_the_same_is_ended_once(kind: HostKind) -> None:
+    stage = run(kind)
     stage.content("msg_2")
     assert failed(stage, ending="broken") == "final"
     stage.retry()

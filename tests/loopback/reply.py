@@ -39,8 +39,8 @@ class Answer:
 class Head:
     """The status line and headers of a stream, which the end of the connection ends, or its last chunk.
 
-    A client takes a stream without chunks for whole however its connection ended, by a reset too (Bun 1.3): only
-    one in chunks, as providers send it, can be seen to break off.
+    Without chunks a stream is whole for its client however its connection ended, by a reset too (Bun 1.3).
+    Providers send chunks: only such a stream can be seen to break off.
     """
 
     chunked: bool = False

@@ -13,6 +13,7 @@ from tests.loopback.reply import (
     Gate,
     Pause,
     Reply,
+    closed_early,
     cut,
     done_only,
     error_object,
@@ -129,7 +130,17 @@ def test_a_tool_call_ends_its_step(provider: ScriptedProvider) -> None:
     assert '"finish_reason": "tool_calls"' in answer
 
 
-@pytest.mark.parametrize("reply", [reset(), reset("a")], ids=["before the headers", "in the stream"])
+def test_a_stream_in_chunks_that_ends_properly_is_read_whole(provider: ScriptedProvider) -> None:
+    provider.script("m", cut("a", "b", chunked=True))
+
+    assert text_of(ask(provider)) == "ab"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [reset(), reset("a"), reset("a", chunked=True), closed_early("a")],
+    ids=["before the headers", "in the stream", "between chunks", "before the last chunk"],
+)
 def test_a_reset_breaks_the_connection(provider: ScriptedProvider, reply: Reply) -> None:
     provider.script("m", reply)
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from fallback_plugin.errors import FallbackPluginError
-from fallback_plugin.events import HostError
-from fallback_plugin.hookspecs import Ending
+from fallback_plugin.events import Ending, HostError
 
 MODEL_NOT_FOUND: Final = "ProviderModelNotFoundError"
 """The name of the error of a model that the settings do not name; OpenCode's."""

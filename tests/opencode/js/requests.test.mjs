@@ -208,6 +208,100 @@ test("an answer that breaks off ends as it did, unless it is to be shown as a fa
   assert.deepEqual(questions(bridge).map(({ failure, reachable }) => [failure.ending, reachable]), [["broken", {}], ["broken", {}]])
 })
 
+// A stream that flows, and then breaks off below HTTP.
+const breaking = (...pieces) => {
+  const body = new ReadableStream({
+    pull(controller) {
+      const piece = pieces.shift()
+      if (piece) controller.enqueue(new TextEncoder().encode(piece))
+      else controller.error(new TypeError("ECONNRESET"))
+    },
+  })
+  return new Response(body, { headers: { "content-type": "text/event-stream" } })
+}
+const OVERLOADED = { error: { message: "Overloaded" } }
+
+for (const [name, answer, told] of [
+  ["a connection that breaks", () => breaking(delta("Half an")), { ending: "broken", message: "ECONNRESET" }],
+  ["an error object", () => stream(delta("Half an"), line(OVERLOADED)), { ending: "broken", body: JSON.stringify(OVERLOADED) }],
+  ["an error object in the piece that begins", () => stream(delta("Half an") + line(OVERLOADED)), { ending: "broken", body: JSON.stringify(OVERLOADED) }],
+  ["an error object in two pieces", () => stream(delta("Half an"), line(OVERLOADED).slice(0, 9), line(OVERLOADED).slice(9)), { ending: "broken", body: JSON.stringify(OVERLOADED) }],
+  ["an error object after which nothing ends", () => stream(delta("Half an"), line(OVERLOADED), new Promise(() => {})), { ending: "broken", body: JSON.stringify(OVERLOADED) }],
+])
+  test(`an answer that breaks off by ${name} is shown as a failure where it is final`, async (t) => {
+    const bridge = await watching(t, { final: true })
+    serve = answer
+    await assert.rejects((await request(bridge)).text(), /The model failed/)
+    assert.deepEqual(questions(bridge).map(({ failure }) => failure), [told])
+  })
+
+test("an answer that breaks off reaches the host as it came where it is not final, and is asked about once", async (t) => {
+  const bridge = await watching(t, null)
+  serve = () => breaking(delta("Half an"))
+  await assert.rejects((await request(bridge)).text(), /ECONNRESET/)
+  serve = () => stream(delta("Half an"), line(OVERLOADED))
+  assert.equal(await (await request(bridge)).text(), delta("Half an") + line(OVERLOADED))
+  assert.equal(questions(bridge).length, 2)
+})
+
+test("an answer that is whole when its connection breaks stands", async (t) => {
+  const bridge = await watching(t, { final: true })
+  serve = () => breaking(delta("All of it"), END)
+  assert.equal(await (await request(bridge)).text(), delta("All of it") + END)
+  assert.deepEqual(questions(bridge), [])
+})
+
+test("a request that is stopped while it is answered is not asked about", async (t) => {
+  const bridge = await watching(t, { final: true })
+  const stop = new AbortController()
+  serve = () => breaking(delta("Half an"))
+  const response = await request(bridge, { signal: stop.signal })
+  stop.abort()
+  await assert.rejects(response.text(), /ECONNRESET/)
+  assert.deepEqual(questions(bridge), [])
+})
+
+const LONG = "x".repeat(20_000) // as long as what a provider repeats of the request at the end
+for (const [npm, pieces] of [
+  ["@ai-sdk/openai-compatible", [line({ choices: [{ delta: { content: "All" }, finish_reason: "stop" }] })]],
+  ["@ai-sdk/openai", [line({ type: "response.output_text.delta", delta: "All" }), line({ type: "response.completed", response: { instructions: LONG } })]],
+  ["@ai-sdk/anthropic", [line({ type: "content_block_delta" }), line({ type: "message_delta", delta: { stop_reason: "end_turn" } })]],
+  ["@ai-sdk/google", [line({ candidates: [{ content: { parts: [{ text: "All" }] }, finishReason: "STOP" }] })]],
+])
+  test(`the end of a whole answer is known: ${npm}`, async (t) => {
+    const bridge = await watching(t, { final: true })
+    serve = () => stream(...pieces)
+    assert.equal(await (await request(bridge, { npm })).text(), pieces.join(""))
+    assert.deepEqual(questions(bridge), [])
+  })
+
+const RATE_LIMITED = { ending: "refused", status: 429, body: "{}" }
+for (const [name, answers, lastRequest] of [
+  ["another model that was asked", to("q", "third"), { model: to("q", "third").model }],
+  ["the one that failed for good", { each: [to("q", "third"), { final: true }] }, { model: to("q", "third").model, failure: RATE_LIMITED }],
+  ["nobody where the prompt's own model was asked", null, undefined],
+])
+  test(`whoever waits for a prompt is told of its last request: ${name}`, async (t) => {
+    const turn = resolvers()
+    const sent = resolvers()
+    const session = { prompt: () => (sent.resolve(), turn.promise) }
+    const calls = [{ call: "session.prompt", arguments: { sessionID: "ses_1", body: { messageID: "msg_1" } } }]
+    const bridge = await watching(t, answers, { readyOn: "start", calls }, { host: { ...client, session } })
+    await sent.promise
+    serve = (time) => (time === 1 || answers?.each ? refused(429, "{}") : stream(delta("Hi"), END))
+    await request(bridge)
+    turn.resolve({ data: null, response: { status: 200 } })
+    const { result } = await bridge.received.until((entry) => entry.id === "call-0")
+    if (result.lastRequest?.failure) delete result.lastRequest.failure.headers
+    assert.deepEqual(result.lastRequest, lastRequest)
+  })
+
+function resolvers() {
+  const held = {}
+  held.promise = new Promise((resolve) => (held.resolve = resolve))
+  return held
+}
+
 test("after the person's stop nothing is asked and nothing is sent", async (t) => {
   const bridge = await watching(t, to("p", "second"))
   const stop = new AbortController()

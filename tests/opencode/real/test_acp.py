@@ -16,10 +16,12 @@ from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
 from tests.loopback.provider import SMALL_MODEL, ScriptedProvider
 from tests.loopback.reply import (
     Gate,
+    Pause,
     cut,
     error_object,
     hang,
     hang_before_headers,
+    reset,
     status,
     stream,
     thinking,
@@ -37,6 +39,7 @@ FAILURES: Final[Mapping[str, Script]] = {
     "overloaded": status(503),
     "broken": error_object("Half an "),
     "cut": cut("Half an "),
+    "reset": reset("Half an ", Pause(1.0), chunked=True),
     "hang": hang_before_headers(),
     "stalled": hang("Half an "),
     "empty": stream(),
