@@ -4,7 +4,7 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it carries no types
 
-RUNS: Final = "tests/opencode/real/test_run.py"
+RUNS: Final = "tests/opencode/real/test_run"
 """Whole processes that end by themselves; they and the other tests have nothing in common."""
 
 BROWSER: Final = "tests/browser/"
