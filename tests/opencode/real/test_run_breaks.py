@@ -1,10 +1,10 @@
 """`opencode run` whose answer breaks off after it has begun: the run ends, and the next model answers."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import pytest
 
@@ -25,8 +25,7 @@ from tests.loopback.reply import (
     stream,
 )
 
-# Starts of the whole host, one after the other: a test may have to wait for those before its own.
-pytestmark = [pytest.mark.real_host, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.real_host
 
 READ: Final = Pause(1.0)
 """Time for the host to read the text: it drops what it has not read of a connection that breaks."""
@@ -69,6 +68,7 @@ RUNS: Final[Mapping[str, Case]] = {
     "whole": Case("whole"),
 }
 ANSWERED: Final = [name for name, case in RUNS.items() if case.chain[-1] == "fallback" and name != "whole"]
+USUAL: Final = ("cut", "reset-in-chunks", "unseen-error", "then-limited", "then-none-of-two")
 REPLIES: Final[Mapping[str, Reply]] = {
     **BREAKS,
     **UNSEEN,
@@ -93,13 +93,16 @@ class Ran(NamedTuple):
         return [line for line in self.done.stderr.splitlines() if line.startswith("Model fallback: ")]
 
 
-@pytest.fixture(scope="module")
-def ran(
-    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path
-) -> Iterator[Mapping[str, Future[Ran]]]:
-    """Carry all runs out, each in a home and with a provider of its own."""
+Runs: TypeAlias = Callable[[str], Ran]
 
-    def one(case: Case) -> Ran:
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> Runs:
+    """Carry each run out once, in a home and with a provider of its own."""
+
+    @cache
+    def one(name: str) -> Ran:
+        case = RUNS[name]
         with ScriptedProvider({name: [reply] for name, reply in REPLIES.items()}) as provider:
             home = OpenCodeHome(
                 tmp_path_factory.mktemp("run"),
@@ -112,8 +115,7 @@ def ran(
             switched = SWITCHED.findall(home.plugin_log_file.read_text())
             return Ran(done, [request.model for request in provider.requests()], switched)
 
-    with ThreadPoolExecutor(1) as pool:
-        yield {name: pool.submit(one, case) for name, case in RUNS.items()}
+    return one
 
 
 def _settings(chain: Sequence[str]) -> str:
@@ -122,46 +124,47 @@ def _settings(chain: Sequence[str]) -> str:
     return "\n".join([f"[fallback]\nfallback_models = [{models}]\n", *stalling])
 
 
-Runs = Mapping[str, Future[Ran]]
+def mostly_thorough(names: Iterable[str]) -> list[object]:
+    return [pytest.param(name, marks=[] if name in USUAL else [pytest.mark.thorough]) for name in names]
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", mostly_thorough(ANSWERED))
 def test_each_model_is_asked_once_and_the_run_ends_with_the_last_ones_answer(ran: Runs, name: str) -> None:
     case = RUNS[name]
-    done, asked, _ = ran[name].result()
+    done, asked, _ = ran(name)
 
     assert asked == [case.model, *case.chain]
     assert (done.status, done.answer) == (0, "Answer of the fallback."), done
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", mostly_thorough(ANSWERED))
 def test_only_the_model_that_answered_is_said_to_be_in_use(ran: Runs, name: str) -> None:
-    result = ran[name].result()
+    result = ran(name)
 
     (note,) = result.notes
     assert note.startswith(f"Model fallback: Now on {ref('fallback')}. ")
     assert result.switched == [ref("fallback")]
 
 
-@pytest.mark.parametrize("model", BREAKS)
+@pytest.mark.parametrize("model", mostly_thorough(BREAKS))
 def test_the_error_that_is_printed_says_that_the_turn_goes_on(ran: Runs, model: str) -> None:
-    done = ran[model].result().done
+    done = ran(model).done
 
     (error,) = [line for line in done.stderr.splitlines() if "Error: " in line]
     assert error.endswith("The model failed. fallback-plugin goes on."), done
 
 
-@pytest.mark.parametrize("name", ["then-nobody", "then-none-of-two", "then-none-finishes"])
+@pytest.mark.parametrize("name", mostly_thorough(["then-nobody", "then-none-of-two", "then-none-finishes"]))
 def test_what_nobody_finishes_is_no_success_and_no_model_is_said_to_be_in_use(ran: Runs, name: str) -> None:
     case = RUNS[name]
-    result = ran[name].result()
+    result = ran(name)
 
     assert (result.done.status, result.asked) == (1, [case.model, *case.chain]), result.done
     assert (result.notes, result.switched) == ([], [])
 
 
 def test_each_model_that_did_not_answer_has_its_own_reason(ran: Runs) -> None:
-    printed = ran["then-none-of-two"].result().done.stderr
+    printed = ran("then-none-of-two").done.stderr
 
     assert f"{ref('closed-early')}: answer was cut off, rests until " in printed
     # Another process saw this one fail; this process knows it from the health they share, without the status.
@@ -170,6 +173,6 @@ def test_each_model_that_did_not_answer_has_its_own_reason(ran: Runs) -> None:
 
 
 def test_an_answer_that_was_whole_when_its_connection_broke_stands(ran: Runs) -> None:
-    result = ran["whole"].result()
+    result = ran("whole")
 
     assert (result.done.status, result.done.answer, result.asked) == (0, "All well.", ["whole"]), result.done
