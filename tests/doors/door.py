@@ -28,6 +28,9 @@ SHORT_S: Final = 60.0
 
 _ANSWER: Final = re.compile(r"Answer \d+ of (\w+)\.")
 
+TOAST_S: Final = 0.6
+"""Twice what the bridge keeps a toast for, and drops it if the user stops the turn meanwhile."""
+
 READY: Final = "the host's version is"
 """What the log of the plugin holds once for each start, as soon as it is at work."""
 
@@ -123,6 +126,7 @@ class Door(ABC):
             since=position,
             timeout_s=LIMIT_S,
         )
+        self.is_quiet(TOAST_S)
         self.server.abort(self.session)
         self._outcome = "stopped"
         self._wait_until_idle()
