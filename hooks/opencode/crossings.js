@@ -7,6 +7,12 @@ import { later, TIMES } from "./times.js"
 
 export class Crossings {
   #sessions = new Map()
+  #isIdle
+
+  // `isIdle` asks the host whether nothing runs in a session.
+  constructor(isIdle) {
+    this.#isIdle = isIdle
+  }
 
   // What is known of a session: the sequence and the time of the user's last stop, the messages that were stopped, the
   // last message since, what of ours is being carried out, and the messages of the user's for which no model was asked.
@@ -68,7 +74,8 @@ export class Crossings {
     if (known.coming.size > LIMITS.messages) known.coming.delete(known.coming.keys().next().value)
     this.resumes(sessionID, messageID)
     message.waits = known.calls.size > 0 || before.length > 0
-    if (message.waits) await nothingUnderWay(known.calls, before)
+    for (const each of before) await each.letsNextCome(() => this.#isIdle(sessionID))
+    if (message.waits) await nothingUnderWay(known.calls)
     message.isNowMade()
     return message.waits
   }
@@ -120,7 +127,7 @@ export class Crossings {
     const coming = [...(this.#sessions.get(sessionID)?.coming.values() ?? [])].filter(({ waits, isShown }) => waits && !isShown)
     if (coming.length === 0) return
     const shown = Promise.all(coming.map((each) => each.shown))
-    await Promise.race([shown, new Promise((resolve) => later(TIMES.letThrough, resolve))])
+    await Promise.race([shown, passed(TIMES.letThrough)])
     for (const each of coming) each.waits = false
   }
 }
@@ -158,20 +165,23 @@ class Coming {
   }
 
   // Resolves when the next message may be made. The run of one that was stopped may have ended without asking.
-  async letsNextCome() {
+  async letsNextCome(isIdle) {
     await this.made
-    const since = this.stoppedAt === null ? performance.now() : Math.max(this.madeAt, this.stoppedAt)
-    const left = since + TIMES.crossing - performance.now()
-    const end = this.stoppedAt === null ? this.shown : this.over
-    await Promise.race([end, new Promise((resolve) => later(Math.max(0, left), resolve))])
+    if (this.stoppedAt === null) return Promise.race([this.shown, passed(TIMES.crossing)])
+    const limit = Math.max(this.madeAt, this.stoppedAt) + TIMES.crossing
+    while (performance.now() < limit) {
+      const isOver = await Promise.race([this.over.then(() => true), passed(TIMES.runLook)])
+      if (isOver || (await isIdle())) return
+    }
   }
 }
 
-async function nothingUnderWay(calls, before) {
-  for (const message of before) await message.letsNextCome()
-  const limit = new Promise((resolve) => later(TIMES.crossing, () => resolve("late")))
+const passed = (milliseconds) => new Promise((resolve) => later(milliseconds, resolve))
+
+async function nothingUnderWay(calls) {
+  const limit = passed(TIMES.crossing).then(() => "late")
   while (calls.size > 0) {
     if ((await Promise.race([Promise.all(calls), limit])) === "late") return
-    await new Promise((resolve) => later(TIMES.nextCall, resolve)) // another one may follow at once
+    await passed(TIMES.nextCall) // another one may follow at once
   }
 }

@@ -13,11 +13,12 @@ export class Gate {
   #client
   #ask
   #prompts = new OurPrompts()
-  #crossings = new Crossings()
+  #crossings
 
   constructor(client, ask) {
     this.#client = client
     this.#ask = ask
+    this.#crossings = new Crossings((sessionID) => isSessionIdle(client, sessionID))
   }
 
   // The user's stop was told as the event of this sequence.
@@ -73,6 +74,7 @@ export class Gate {
 
   // The status of a call that is not carried out, since the user has gone on; null if it may be.
   objection(call, given) {
+    if (call === "tui.showToast") return typeof given.after === "number" && given.after < this.lastStop(given.sessionID) ? STOPPED : null
     const unheard = this.#crossings.unheard(given.sessionID, given.after)
     if (unheard === "stop") return STOPPED
     return unheard === "message" && meantForLast(call, given) ? OUTDATED : null
@@ -91,6 +93,16 @@ export class Gate {
 
   notAccepted(call, { sessionID }) {
     if (call === "session.promptAsync") this.#prompts.rejected(sessionID)
+  }
+}
+
+// Whether the host has nothing to do in a session, as far as it says.
+export async function isSessionIdle(client, sessionID) {
+  try {
+    const { data } = await client.session.status()
+    return (data?.[sessionID]?.type ?? "idle") === "idle"
+  } catch {
+    return true
   }
 }
 

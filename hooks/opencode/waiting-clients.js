@@ -4,6 +4,7 @@
 import { Server } from "node:http"
 
 import { TAG } from "./fetch.js"
+import { isSessionIdle } from "./gate.js"
 import { parsed } from "./json.js"
 import { later, TIMES } from "./times.js"
 
@@ -50,8 +51,7 @@ export class WaitingClients {
     for (let idle = 0; idle < LOOKS_WHILE_IDLE; ) {
       const settled = await Promise.race([asked, new Promise((resolve) => later(TIMES.idleLook, resolve))])
       if (settled !== undefined) return settled
-      const { data } = await this.#client.session.status()
-      idle = (data?.[sessionID]?.type ?? "idle") === "idle" ? idle + 1 : 0
+      idle = (await isSessionIdle(this.#client, sessionID)) ? idle + 1 : 0
     }
     return true
   }

@@ -269,12 +269,11 @@ MUTANTS: Final = (
         killed_by=SETTLING + "test_a_run_that_fails_is_neither_stopped_nor_sent_again_while_it_lasts",
     ),
     Mutant(
-        wrong="a run in an editor goes on asking the model that failed",
+        wrong="a run goes on asking the model that failed",
         file="fallback/signals.py",
-        find='        if context.host_kind != "acp" or run not in {"waiting", "running"}:',
-        replace="        if context.host_kind:",
-        killed_by=SETTLING
-        + "test_P3_in_acp_a_run_that_waits_to_ask_again_is_ended_so_that_it_can_be_settled",
+        find='        if run not in {"waiting", "running"}:',
+        replace="        if run:",
+        killed_by=SETTLING + "test_P3_a_run_that_would_ask_again_is_ended_so_that_it_can_be_settled",
     ),
     Mutant(
         wrong="what another copy sends again is sent twice",

@@ -91,6 +91,15 @@ test("a toast about a turn that was stopped is not shown", async (t) => {
   assert.deepEqual(toasts.entries, [body("of another session"), body("of no session")])
 })
 
+test("one about the message after the stop is", async (t) => {
+  const before = async ({ hooks }) => {
+    stop() // 1
+    hooks["chat.message"](...prompt())
+  }
+  const { status } = await crossing(t, [["tui.showToast", { after: 1 }], ["tui.showToast", { after: null }]], { before })
+  assert.deepEqual([await status(0), await status(1)], [202, 202])
+})
+
 test("a message waits for an abort that is carried out", async (t) => {
   const { called, end, make, made } = await crossing(t, [[ABORT]])
   await called(ABORT)
@@ -175,7 +184,7 @@ test("one that comes behind it is made after it, and once its run is stopped", a
 })
 
 test("unless that run has ended without asking", async (t) => {
-  const { end, event, make } = await crossing(t, [], { numbers: { crossing: 20 } })
+  const { end, event, make } = await crossing(t, [], { numbers: { runLook: 20 } })
   end()
   await make("msg_2")
   await event(...shown("msg_2"))

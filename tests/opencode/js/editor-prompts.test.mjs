@@ -34,6 +34,7 @@ async function prompted(t, words, { numbers, calls = [], callOn, dieOn, messages
       messages: async () => ({ data: messages }),
       abort: ({ path, headers }) => post("abort", headers).then(() => ({ data: true, path })),
       prompt: async () => ({ data: null, response: { status: 200 } }),
+      status: async () => ({ data: {} }),
     },
   }
   const plan = { events: ["session.error"], questions: ["chat.message", "run.ending", "model.request"], calls, dieOn, callOn: callOn && { method: callOn, params: RESENT }, answers: { "hook/chat.message": null, "hook/run.ending": words } }
