@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests.loopback.opencode_binary import find_opencode
 
 if TYPE_CHECKING:
-    from tests.scheduling import RealHostsInTurn
+    from tests.scheduling import RealHostInTurn
 
 _REAL_HOST_LIMIT_S: Final = 180
 
@@ -58,11 +58,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "RealHostsInTurn":
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "RealHostInTurn":
     """Decide which worker gets which test."""
-    from tests.scheduling import RealHostsInTurn  # noqa: PLC0415 -- xdist need not be installed
+    from tests.scheduling import RealHostInTurn  # noqa: PLC0415 -- xdist need not be installed
 
-    return RealHostsInTurn(config, log)
+    return RealHostInTurn(config, log)
 
 
 def missing(reason: str) -> NoReturn:

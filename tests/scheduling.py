@@ -12,22 +12,19 @@ BROWSER: Final = "tests/browser/"
 
 OWN_HOST: Final = "tests/agent/real/"
 
-EDITORS_AND_OTHERS: Final = (
-    "tests/opencode/real/test_acp.py",
+REAL_HOST_FOLDERS: Final = (
+    "tests/opencode/real/",
     "tests/attach/real/",
     "tests/plugins/real/",
     "tests/doors/test_doors.py",
 )
-"""About half of what the tests of real servers take."""
-
-SERVERS: Final = "tests/opencode/real/"
 
 
-class RealHostsInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
-    """Keep the tests of real servers in two rows, in each one after the other, and begin with them.
+class RealHostInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base without types
+    """Keep the tests of real servers on one worker, one after the other, and begin with them.
 
-    Their time is the host's, not the processor's, so the other worker does the rest meanwhile, or the other
-    row. The mark `xdist_group` would say the same, but xdist 3.8 cannot act on it under pytest 9.2.
+    Their time is the host's, not the processor's, so the other workers do the rest meanwhile. The mark
+    `xdist_group` would say the same, but xdist 3.8 cannot act on it under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -35,6 +32,4 @@ class RealHostsInTurn(LoadScopeScheduling):  # type: ignore[misc]  # a base with
         for alone in (RUNS, BROWSER, OWN_HOST):
             if nodeid.startswith(alone):
                 return alone
-        if nodeid.startswith(EDITORS_AND_OTHERS):
-            return EDITORS_AND_OTHERS[0]
-        return SERVERS if nodeid.startswith(SERVERS) else nodeid
+        return REAL_HOST_FOLDERS[0] if nodeid.startswith(REAL_HOST_FOLDERS) else nodeid
