@@ -85,6 +85,11 @@ export class Requests {
     return open.filter((watch) => (agent ?? watch.agent) === watch.agent).some((watch) => watch.giveUp(flowing))
   }
 
+  // Take in that an answer was given up after it had begun.
+  brokenOff({ sessionID, agent }, model) {
+    if (!BESIDE.has(agent)) keepLastRequest(sessionID, { model, failure: { ending: "silent" } })
+  }
+
   provider(id) {
     return this.#providers.get(id)
   }

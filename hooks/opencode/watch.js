@@ -106,7 +106,10 @@ export class Watch {
       return next?.final === true
     }
     const flow = flowOf(response, { sees: (event) => this.#sees(event), ends: (event) => this.#ends(event), isFinal, over })
-    this.#flow = flow.breakOff
+    this.#flow = () => {
+      this.requests.brokenOff(this.#about, this.#asked)
+      flow.breakOff()
+    }
     return flow.response
   }
 
