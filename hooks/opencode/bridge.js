@@ -1,5 +1,6 @@
 // The conversation with Python, from its start over its deaths to its end: events, questions and calls.
 
+import { isBackground } from "./agents.js"
 import { CALLS } from "./calls.js"
 import { Child, childCommands } from "./child.js"
 import { ENDS_AT_IDLE, HOST_KIND } from "./command-line.js"
@@ -10,7 +11,6 @@ import { Gate } from "./gate.js"
 import { isObject } from "./json.js"
 import { awaitLastRequest, takeLastRequest } from "./last-requests.js"
 import { LIMITS } from "./limits.js"
-import { isBackground } from "./our-prompts.js"
 import { Requests } from "./requests.js"
 import { Run } from "./run.js"
 import { STOP_REQUESTED, STOP_WATCHERS, watchStops } from "./stops.js"

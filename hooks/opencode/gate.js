@@ -1,7 +1,8 @@
 // What may go on in a session, and when: requests for models, messages of the user's, calls of Python.
 
+import { isBackground } from "./agents.js"
 import { Crossings } from "./crossings.js"
-import { isBackground, OurPrompts } from "./our-prompts.js"
+import { OurPrompts } from "./our-prompts.js"
 import { OURS } from "./stops.js"
 
 const HOLD_MESSAGES = ["session.abort", "session.promptAsync", "session.revert", "session.deleteMessage"]

@@ -2,12 +2,9 @@
 // to be asked. The user may have stopped its turn while it was on its way, which the host forgets when it comes before
 // a run begins.
 
+import { agentName, COMPACTION, isBackground } from "./agents.js"
 import { LIMITS } from "./limits.js"
 import { TIMES } from "./times.js"
-
-const BACKGROUND_AGENTS = ["title", "summary"] // agents whose requests are no turn's
-
-export const isBackground = (agent) => BACKGROUND_AGENTS.includes(typeof agent === "string" ? agent : agent?.name)
 
 export class OurPrompts {
   #prompts = new Map() // session -> the last prompt of ours
@@ -89,8 +86,10 @@ export class OurPrompts {
   }
 }
 
-// Whether a request is of the run of a prompt.
-function isOf(prompt, { model, message }) {
+// Whether a request is of the run of a prompt. The history may be shortened first, by another model for a message that
+// the host makes up.
+function isOf(prompt, { agent, model, message }) {
+  if (agentName(agent) === COMPACTION) return Boolean(prompt?.isShown)
   if (!prompt?.messageID || message?.id !== prompt.messageID) return false
   const wanted = prompt.body.model
   return !wanted || (model?.providerID === wanted.providerID && model?.id === wanted.modelID)

@@ -1,5 +1,6 @@
 // The requests of one OpenCode instance to its models, and what Python says of those that fail.
 
+import { agentName, isBeside } from "./agents.js"
 import { ENDS_AT_IDLE, HOST_KIND } from "./command-line.js"
 import { WATCHES, wrapFetch } from "./fetch.js"
 import { isAwaited, keepLastRequest } from "./last-requests.js"
@@ -8,8 +9,6 @@ import { PROTOCOLS } from "./protocols.js"
 import { Providers } from "./providers.js"
 import { TIMES } from "./times.js"
 import { Watch } from "./watch.js"
-
-const BESIDE = new Set(["title", "summary", "compaction"]) // agents whose requests no person's turn is stopped for
 
 const isSameModel = (one, other) => one.providerID === other.providerID && one.modelID === other.modelID
 
@@ -46,7 +45,7 @@ export class Requests {
     const about = {
       sessionID,
       npm,
-      agent: typeof agent === "string" ? agent : agent?.name,
+      agent: agentName(agent),
       messageID: message?.id,
       model: { providerID: model.providerID, modelID: model.id },
       variant: variant ?? message?.model?.variant,
@@ -65,7 +64,7 @@ export class Requests {
 
   // Whether Python would answer for a request; asking costs the turn a moment that a replay has no use for.
   answersFor(agent, headers) {
-    const byDefault = this.switching === "auto" && (headers.has("x-parent-session-id") || BESIDE.has(agent))
+    const byDefault = this.switching === "auto" && (headers.has("x-parent-session-id") || isBeside(agent))
     return ENDS_AT_IDLE || this.switching === "inline" || byDefault
   }
 
@@ -87,7 +86,7 @@ export class Requests {
 
   // Take in that an answer was given up after it had begun.
   brokenOff({ sessionID, agent }, model) {
-    if (!BESIDE.has(agent)) keepLastRequest(sessionID, { model, failure: { ending: "silent" } })
+    if (!isBeside(agent)) keepLastRequest(sessionID, { model, failure: { ending: "silent" } })
   }
 
   provider(id) {
@@ -116,9 +115,9 @@ export class Requests {
     const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle, awaited })
     const answer = await this.#ask("model.request", params, TIMES.nextModel)
     if (this.#lastStop(sessionID) !== about.stop) return undefined // the host lets a title go on after a stop
-    if (answer?.final && !BESIDE.has(agent)) keepLastRequest(sessionID, { model: tried.at(-1), failure })
+    if (answer?.final && !isBeside(agent)) keepLastRequest(sessionID, { model: tried.at(-1), failure })
     if (!answer?.model) return answer
-    if (!BESIDE.has(agent)) keepLastRequest(sessionID, { model: answer.model })
+    if (!isBeside(agent)) keepLastRequest(sessionID, { model: answer.model })
     this.#standIns.delete(sessionID)
     this.#standIns.set(sessionID, { messageID, agent, for: model, model: answer.model })
     if (this.#standIns.size > LIMITS.standIns) this.#standIns.delete(this.#standIns.keys().next().value)

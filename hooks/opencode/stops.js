@@ -2,9 +2,8 @@
 // anyway, as it is whenever a turn is to be sent again. A stop is a request: over OpenCode's HTTP server, or
 // made into a `Request` inside this process, as its own terminal UI does.
 
-import { Server } from "node:http"
-
 import { OUR_CALL, TAG } from "./fetch.js"
+import { onServerRequest } from "./server-requests.js"
 
 export const OURS = { headers: { [TAG]: OUR_CALL } } // what we ask of the host, and no user does
 export const STOP_REQUESTED = "session.abort.requested" // an event of ours, beside the host's own
@@ -22,11 +21,7 @@ export function watchStops(watcher) {
   STOP_WATCHERS.add(watcher)
   if (STOP_WATCHERS[INSTALLED]) return
   STOP_WATCHERS[INSTALLED] = true
-  const { emit } = Server.prototype
-  Server.prototype.emit = function (name, request, ...more) {
-    if (name === "request") saw(request?.method, request?.url, (header) => request.headers[header])
-    return emit.call(this, name, request, ...more)
-  }
+  onServerRequest("stops", ({ method, url, headers }) => saw(method, url, (header) => headers[header]))
   globalThis.Request = new Proxy(globalThis.Request, {
     construct(target, given, newTarget) {
       const request = Reflect.construct(target, given, newTarget)

@@ -1,16 +1,17 @@
 // Clients that send a prompt over OpenCode's HTTP server and wait for its answer. OpenCode ends their request with the
 // run, and a turn that failed is sent again after that, so its response is held until a model has answered.
 
-import { Server } from "node:http"
-
 import { TAG } from "./fetch.js"
 import { isSessionIdle } from "./gate.js"
 import { parsed } from "./json.js"
+import { onServerRequest } from "./server-requests.js"
 import { later, TIMES } from "./times.js"
 
 const PROMPTS = /\/session\/([^/?]+)\/(?:message|command)(?:\?|$)/
 const LOOKS_WHILE_IDLE = 2 // after which an idle session counts as settled, whatever Python says
-const WATCHED_SERVER = Symbol.for("fallback-plugin.waiting-clients")
+
+// What all instances share, as they share one server: themselves, and how many clients wait for each session.
+const WAITING = (globalThis[Symbol.for("fallback-plugin.waiting-clients")] ??= { instances: new Set(), clients: new Map() })
 
 export class WaitingClients {
   #client
@@ -21,16 +22,17 @@ export class WaitingClients {
   constructor(client, ask) {
     this.#client = client
     this.#ask = ask
-    watched().instances.add(this)
+    WAITING.instances.add(this)
+    onServerRequest("waiting-clients", holdPrompt)
   }
 
   dispose() {
-    watched().instances.delete(this)
+    WAITING.instances.delete(this)
   }
 
   // A message is made in a session of this instance.
   saw(sessionID) {
-    if (watched().waitedFor.has(sessionID)) this.#ours.add(sessionID)
+    if (WAITING.clients.has(sessionID)) this.#ours.add(sessionID)
   }
 
   // OpenCode's answer is `body`, and `isLast` says that nobody waits for another one of the session. Resolves with what
@@ -57,40 +59,35 @@ export class WaitingClients {
   }
 }
 
-// What all instances share, as they share one server: themselves, and how many clients wait for each session.
-function watched() {
-  const { prototype } = Server
-  if (prototype[WATCHED_SERVER]) return prototype[WATCHED_SERVER]
-  const { emit } = prototype
-  prototype.emit = function (name, request, response, ...more) {
-    const [, sessionID] = (name === "request" && request?.method === "POST" && PROMPTS.exec(request.url)) || []
-    if (sessionID && !request.headers[TAG]) hold(response, decodeURIComponent(sessionID))
-    return emit.call(this, name, request, response, ...more)
-  }
-  return (prototype[WATCHED_SERVER] = { instances: new Set(), waitedFor: new Map() })
+function holdPrompt({ method, url, headers }, response) {
+  const [, sessionID] = (method === "POST" && PROMPTS.exec(url)) || []
+  if (sessionID && !headers[TAG]) hold(response, decodeURIComponent(sessionID))
 }
 
 // Have a response wait at its end for what the instances make of its body.
 function hold(response, sessionID) {
-  const { waitedFor } = watched()
-  waitedFor.set(sessionID, (waitedFor.get(sessionID) ?? 0) + 1)
+  const { clients } = WAITING
+  clients.set(sessionID, (clients.get(sessionID) ?? 0) + 1)
   response.once("close", () => {
-    const others = waitedFor.get(sessionID) - 1
-    if (others > 0) waitedFor.set(sessionID, others)
-    else waitedFor.delete(sessionID)
+    const others = clients.get(sessionID) - 1
+    if (others > 0) clients.set(sessionID, others)
+    else clients.delete(sessionID)
   })
   const chunks = []
-  const keep = (chunk, encoding) => chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : Buffer.from(chunk))
-  response.write = (chunk, ...more) => {
-    keep(chunk, typeof more[0] === "string" ? more[0] : undefined)
-    more.findLast((each) => typeof each === "function")?.()
+  // Each is called with a chunk, its encoding and what to call at the end, of which all but the last may be left out.
+  const keep = (given) => {
+    const [chunk, encoding] = given.filter((each) => typeof each !== "function")
+    if (chunk != null) chunks.push(Buffer.from(chunk, encoding))
+    return given.find((each) => typeof each === "function")
+  }
+  response.write = (...given) => {
+    keep(given)?.()
     return true
   }
   response.end = (...given) => {
-    if (given.length > 0 && given[0] != null && typeof given[0] !== "function") keep(given[0], typeof given[1] === "string" ? given[1] : undefined)
+    const done = keep(given)
     delete response.write
     delete response.end
-    const done = given.findLast((each) => typeof each === "function")
     const original = Buffer.concat(chunks)
     const isFixed = response.statusCode >= 400 || response.hasHeader("content-length")
     answer(original, sessionID).then((body) => response.end(isFixed ? original : body, done))
@@ -99,9 +96,8 @@ function hold(response, sessionID) {
 }
 
 async function answer(original, sessionID) {
-  const { instances, waitedFor } = watched()
-  const isLast = (waitedFor.get(sessionID) ?? 0) <= 1
+  const isLast = (WAITING.clients.get(sessionID) ?? 0) <= 1
   let body = original
-  for (const instance of instances) body = await instance.ended(sessionID, body, isLast).catch(() => body)
+  for (const instance of WAITING.instances) body = await instance.ended(sessionID, body, isLast).catch(() => body)
   return body
 }

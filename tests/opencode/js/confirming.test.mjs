@@ -50,6 +50,17 @@ test("a request that the failed run has still on its way is no such one", async 
   assert.deepEqual(aborted, ["ses_1"])
 })
 
+test("one that shortens the history first is, once the prompt's message is stored", async (t) => {
+  const { hooks, event, asked, aborted } = await handedIn(t, { stop: true })
+  const shorten = () =>
+    hooks["chat.headers"]({ sessionID: "ses_1", agent: "compaction", model: { providerID: "p", id: "small" }, message: { id: "msg_9" } }, { headers: {} })
+  await shorten()
+  assert.deepEqual(asked(), [])
+  event("message.updated", { sessionID: "ses_1", info: { id: "msg_1", role: "user" } })
+  await assert.rejects(shorten(), /stopped/)
+  assert.deepEqual(aborted, ["ses_1"])
+})
+
 test("a turn that was stopped is aborted, and its request never made", async (t) => {
   const { begin, aborted } = await handedIn(t, { stop: true })
   await assert.rejects(begin("ses_1"), /stopped/)
