@@ -30,8 +30,6 @@ from fallback_plugin.events import (
     SessionIdle,
     SessionStatus,
 )
-from fallback_plugin.fallback import toasts
-from fallback_plugin.fallback.choosing import unlisted
 from fallback_plugin.fallback.classify import warm_up
 from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
@@ -62,6 +60,7 @@ from fallback_plugin.fallback.effects import (
     Unrevert,
 )
 from fallback_plugin.fallback.engine import Engine
+from fallback_plugin.fallback.host_models import HostModels
 from fallback_plugin.fallback.owed_turns import OwedTurns, reasons_of
 from fallback_plugin.fallback.redirect import moved_sessions
 from fallback_plugin.fallback.state import Moved
@@ -134,12 +133,12 @@ class FallbackPlugin:
         self._notes_open = 0
         self._note_shown: anyio.Event | None = None
         self.timers = Timers(self._timer_fired)
+        self._host_models = HostModels(self.engine)
         self._waiting_for_idle: dict[str, anyio.Event] = {}
         self._owed_turns = OwedTurns(
             self.engine, clock=clock, read_health=self._read_health, start=self._start, claim=self._claim
         )
         self._decisions: DecisionLog | None = None
-        self._unlisted_said: frozenset[ModelRef] = frozenset()
         self._pruned_at = clock()
 
     def host_lost(self) -> None:
@@ -179,7 +178,7 @@ class FallbackPlugin:
         if has_other_models:
             self._look_up_models(host)
         else:
-            host.start_soon(self._say_unlisted, host)
+            host.start_soon(self._host_models.say_unlisted, host)
 
     @hookimpl
     def host_stopping(self) -> None:
@@ -307,7 +306,7 @@ class FallbackPlugin:
 
     async def _learn(self, host: HostClient) -> None:
         """Learn what the host offers and what is closed, beside the start and before anything has failed."""
-        await self._read_catalog(host)
+        await self._host_models.read(host)
         self._read_health()
 
     async def _recall_moved(self, file: Path) -> None:
@@ -320,32 +319,6 @@ class FallbackPlugin:
     async def _warm_up(self) -> None:
         for _ in warm_up():
             await checkpoint()
-
-    async def _read_catalog(self, host: HostClient) -> None:
-        """Ask what the host offers; as long as it does not say, every model may be asked."""
-        try:
-            self.engine.catalog = await host.models()
-        except HostCallError as error:
-            log.info("the host's models: %s", error)
-        else:
-            await self._say_unlisted(host)
-
-    async def _say_unlisted(self, host: HostClient) -> None:
-        """Say once which models of the chains the host does not list."""
-        catalog = self.engine.catalog
-        unknown = unlisted(self.engine.settings, catalog) - self._unlisted_said
-        if not unknown:
-            return
-        self._unlisted_said |= unknown
-        named = sorted(unknown, key=str)
-        note = toasts.unlisted({model: catalog.unconnected.get(model.provider) for model in named})
-        log.warning("%s", note.message)
-        if not self.engine.settings.fallback.notify:
-            return
-        try:
-            await host.toast(note)
-        except HostCallError as error:
-            log.info("the note on models of the chains: %s", error)
 
     def _handle(self, event: SessionEvent | TimerFired, host: HostClient) -> None:
         if isinstance(event, SessionStatus | SessionError | TimerFired):

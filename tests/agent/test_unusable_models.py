@@ -54,31 +54,22 @@ def test_a_first_choice_that_is_not_set_is_said(model: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_key_that_is_missing_here_closes_nothing_for_others(
-    provider: ScriptedProvider, tmp_path: Path
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [(WITHOUT_KEY, f"acme: {NO_KEY}"), (ModelRef("fake", "gone"), "Model not found: fake/gone")],
+)
+async def test_a_key_or_a_model_that_is_missing_here_closes_nothing_for_others(
+    provider: ScriptedProvider, tmp_path: Path, model: ModelRef, reason: str
 ) -> None:
     provider.script("first", stream("Here."))
     settings = with_acme(provider, tmp_path)
     async with running_host(tmp_path, settings, {"fallback": FallbackPlugin()}) as host:
         session = await new_session(host)
-        run = await complete(host, session, model=WITHOUT_KEY)
+        run = await complete(host, session, model=model)
         (note,) = (await host.history(session))[-1]["info"]["fallbacks"]
 
     assert run.outcome == "completed"
-    assert note["message"] == f"acme: {NO_KEY}"
-    assert closed(settings) == []
-
-
-@pytest.mark.anyio
-async def test_a_model_that_is_not_set_here_is_closed_for_nobody(
-    provider: ScriptedProvider, tmp_path: Path
-) -> None:
-    provider.script("first", stream("Here."))
-    settings = with_acme(provider, tmp_path)
-    async with running_host(tmp_path, settings, {"fallback": FallbackPlugin()}) as host:
-        run = await complete(host, await new_session(host), model=ModelRef("fake", "gone"))
-
-    assert run.outcome == "completed"
+    assert note["message"].startswith(reason)
     assert closed(settings) == []
 
 

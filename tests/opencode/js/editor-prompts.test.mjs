@@ -241,14 +241,21 @@ test("an editor's side that takes in nothing holds the end of an overlapping pro
   assert.deepEqual(await second.reply, answer("of the second"))
 })
 
-test("a stop of one prompt says nothing of the next", async (t) => {
-  const { reply, end, asked, made, hooks } = await prompted(t, "silence")
+// Stop a prompt that is held, and begin the next one.
+async function stoppedAndPromptedAgain({ reply, end, asked, hooks }) {
   end(answer(""))
   await asked
   await post("abort")
   const second = promptedAgain()
   await reply
   await hooks["chat.message"](...secondMessage)
+  return second
+}
+
+test("a stop of one prompt says nothing of the next", async (t) => {
+  const bridge = await prompted(t, "silence")
+  const { made, hooks } = bridge
+  const second = await stoppedAndPromptedAgain(bridge)
   const aborts = () => made.filter(({ path }) => path.endsWith("/abort")).length
   await hooks["chat.headers"]({ sessionID: "ses_1", message: { id: "msg_2" }, model: {} }, { headers: {} })
   assert.equal(aborts(), 1)
@@ -258,14 +265,10 @@ test("a stop of one prompt says nothing of the next", async (t) => {
 })
 
 test("what Python sends of a stopped prompt stays refused while the next one waits", async (t) => {
-  const { reply, end, asked, hooks, event, received } = await prompted(t, "silence", { callOn: "event" })
+  const bridge = await prompted(t, "silence", { callOn: "event" })
+  const { event, received } = bridge
   event("message.updated", { sessionID: "ses_1", info: { id: "msg_of_the_first", role: "assistant", parentID: "msg_1" } })
-  end(answer(""))
-  await asked
-  await post("abort")
-  const second = promptedAgain()
-  await reply
-  await hooks["chat.message"](...secondMessage)
+  const second = await stoppedAndPromptedAgain(bridge)
   assert.equal((await received.until((line) => line.id === "call-on")).result.status, 409)
   second.end(answer(""))
 })
