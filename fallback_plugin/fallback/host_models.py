@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class HostModels:
-    """Keeps the engine's catalog. As long as the host does not say what it offers, every model may be asked."""
+    """Keeps the engine's catalog; as long as the host says nothing, every model may be asked."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -3,11 +3,13 @@
 
 import { TAG } from "./fetch.js"
 import { isSessionIdle } from "./gate.js"
-import { parsed } from "./json.js"
+import { isObject, parsed } from "./json.js"
 import { onServerRequest } from "./server-requests.js"
 import { later, TIMES } from "./times.js"
 
 const PROMPTS = /\/session\/([^/?]+)\/(?:message|command)(?:\?|$)/
+const HELD = ["writeHead", "flushHeaders", "write", "end"] // of a response
+const LENGTH = "content-length"
 const LOOKS_WHILE_IDLE = 2 // after which an idle session counts as settled, whatever Python says
 
 // What all instances share, as they share one server: themselves, and how many clients wait for each session.
@@ -43,7 +45,8 @@ export class WaitingClients {
     if (!info || !(await this.#settled(sessionID))) return body
     const { data } = await this.#client.session.messages({ path: { id: sessionID } })
     const answers = data.filter((message) => message.info.role === "assistant")
-    const last = answers.findLast((message) => message.info.parentID === info.parentID) ?? answers.at(-1)
+    // A message that came meanwhile may have been answered along with this one.
+    const last = answers.findLast((message) => message.info.parentID === info.parentID && !message.info.error) ?? answers.at(-1)
     return last ? Buffer.from(JSON.stringify(last)) : body
   }
 
@@ -74,25 +77,44 @@ function hold(response, sessionID) {
     else clients.delete(sessionID)
   })
   const chunks = []
+  let head = null
   // Each is called with a chunk, its encoding and what to call at the end, of which all but the last may be left out.
   const keep = (given) => {
     const [chunk, encoding] = given.filter((each) => typeof each !== "function")
     if (chunk != null) chunks.push(Buffer.from(chunk, encoding))
     return given.find((each) => typeof each === "function")
   }
+  response.writeHead = (status, ...more) => {
+    response.statusCode = status
+    head = [status, ...more]
+    return response
+  }
+  response.flushHeaders = () => {}
   response.write = (...given) => {
     keep(given)?.()
     return true
   }
   response.end = (...given) => {
     const done = keep(given)
-    delete response.write
-    delete response.end
+    for (const name of HELD) delete response[name]
     const original = Buffer.concat(chunks)
-    const isFixed = response.statusCode >= 400 || response.hasHeader("content-length")
-    answer(original, sessionID).then((body) => response.end(isFixed ? original : body, done))
+    const answered = response.statusCode < 400 ? answer(original, sessionID) : Promise.resolve(original)
+    answered.then((body) => {
+      if (response.hasHeader(LENGTH)) response.setHeader(LENGTH, body.length)
+      if (head) response.writeHead(...head.map((each) => withLength(each, body.length)))
+      response.end(body, done)
+    })
     return response
   }
+}
+
+// The headers that a response is to have, with the length of its body if they tell one: an object, or names and values
+// in turn.
+function withLength(headers, length) {
+  const isLength = (name) => String(name).toLowerCase() === LENGTH
+  if (Array.isArray(headers)) return headers.map((each, at) => (at % 2 === 1 && isLength(headers[at - 1]) ? length : each))
+  if (!isObject(headers)) return headers
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, isLength(name) ? length : value]))
 }
 
 async function answer(original, sessionID) {

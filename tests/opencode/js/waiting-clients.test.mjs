@@ -8,11 +8,13 @@ import { prompt, start } from "./bridge-under-test.mjs"
 
 const message = (id, text, parentID = "msg_1") => ({ info: { id, role: "assistant", parentID }, parts: [{ type: "text", text }] })
 const ABORTED = message("msg_2", "")
+ABORTED.info.error = { name: "MessageAbortedError", data: { message: "Aborted" } }
 const ANSWER = message("msg_3", "of the fallback")
+const OF_NEXT = message("msg_5", "of the next turn", "msg_4")
 
 // A bridge whose child answers `ending` when a run ends, and a server that ends its responses by `finish`.
-async function waiting(t, ending, { finish = (response) => response.end(JSON.stringify(ABORTED)), numbers = {}, status = {}, isOurs = true } = {}) {
-  const messages = async () => ({ data: [{ info: { id: "msg_1", role: "user" }, parts: [] }, ABORTED, ANSWER, message("msg_5", "of the next turn", "msg_4")] })
+async function waiting(t, ending, { finish = (response) => response.end(JSON.stringify(ABORTED)), answers = [ABORTED, ANSWER, OF_NEXT], numbers = {}, status = {}, isOurs = true } = {}) {
+  const messages = async () => ({ data: [{ info: { id: "msg_1", role: "user" }, parts: [] }, ...answers] })
   const plan = { questions: ["chat.message", "run.ending"], answers: { "hook/chat.message": null, "hook/run.ending": ending } }
   const bridge = await start(plan, { client: { session: { messages, status: async () => ({ data: status }) } }, numbers })
   t.after(bridge.hooks.dispose)
@@ -36,7 +38,11 @@ async function waiting(t, ending, { finish = (response) => response.end(JSON.str
   return { ...bridge, post, asked }
 }
 
+const LENGTH = Buffer.byteLength(JSON.stringify(ABORTED))
 const WAYS = {
+  "with its length": (response) => response.setHeader("content-length", LENGTH).end(JSON.stringify(ABORTED)),
+  "with its length in its head": (response) => response.writeHead(200, { "Content-Length": LENGTH }).end(JSON.stringify(ABORTED)),
+  "with its length in a list": (response) => response.writeHead(200, "OK", ["Content-Length", String(LENGTH)]).end(JSON.stringify(ABORTED)),
   "at its end": (response) => response.end(JSON.stringify(ABORTED)),
   "in pieces": (response) => {
     const text = JSON.stringify(ABORTED)
@@ -53,22 +59,19 @@ for (const [how, finish] of Object.entries(WAYS))
     assert.deepEqual(asked(), ["ses_1", "ses_1"])
   })
 
+test("a message that was answered along with the next one has that one's answer", async (t) => {
+  const { post } = await waiting(t, { parts: [], trouble: null }, { answers: [ABORTED, OF_NEXT] })
+  assert.deepEqual(JSON.parse((await post()).body), OF_NEXT)
+})
+
 test("one that Python has nothing to say about comes as it is", async (t) => {
   const { post } = await waiting(t, null)
   assert.deepEqual(JSON.parse((await post()).body), ABORTED)
 })
 
-test("so does a refusal, and one whose length is told", async (t) => {
-  let finish
-  const { post } = await waiting(t, { parts: [], trouble: null }, { finish: (response) => finish(response) })
-  finish = (response) => response.writeHead(400).end("what?")
+test("so does a refusal", async (t) => {
+  const { post } = await waiting(t, { parts: [], trouble: null }, { finish: (response) => response.writeHead(400).end("what?") })
   assert.deepEqual(await post(), { status: 400, body: "what?" })
-  const text = JSON.stringify(ABORTED)
-  finish = (response) => {
-    response.setHeader("content-length", text.length)
-    response.end(text)
-  }
-  assert.equal((await post()).body, text)
 })
 
 test("nothing is asked of another instance's session, another path, or a call of ours", async (t) => {

@@ -33,6 +33,8 @@ cooldown = 0
 switching = "replay"
 [agents.alone]
 fallback_models = ["{ref("stuck")}"]
+[agents.lost]
+fallback_models = ["{ref("lost")}"]
 """
 LIMIT_S: Final = 60.0
 
@@ -44,10 +46,14 @@ def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeSer
     provider.script("fine", stream("Fine."))
     provider.script("fallback", stream("Answer ", "of the fallback."))
     provider.script("stuck", stream(Gate(), "Never said."))
+    provider.script("lost", status(404))
     return start_server(
-        models=provider_each((*FAILURES, "fine", "fallback", "stuck")),
+        models=provider_each((*FAILURES, "fine", "fallback", "stuck", "lost")),
         settings=SETTINGS,
-        config={"agent": {"alone": {"mode": "primary", "prompt": "You are alone."}}},
+        config={
+            "agent": {name: {"mode": "primary", "prompt": f"You are {name}."} for name in ("alone", "lost")},
+            "command": {"who": {"template": "Who answers $ARGUMENTS?"}},
+        },
     )
 
 
@@ -59,8 +65,11 @@ def ask(
         "model": {"providerID": f"of-{model}", "modelID": model},
         "parts": [{"type": "text", "text": "Who answers?"}],
     }
-    url = f"{server.url}/session/{session}/message"
-    answer = httpx2.post(url, json=prompt, headers=folder_header(directory), timeout=LIMIT_S)
+    return posted(f"{server.url}/session/{session}/message", prompt, directory)
+
+
+def posted(url: str, body: Mapping[str, Any], directory: Path | None = None) -> dict[str, Any]:
+    answer = httpx2.post(url, json=body, headers=folder_header(directory), timeout=LIMIT_S)
     answer.raise_for_status()
     message: dict[str, Any] = answer.json()
     return message
@@ -88,6 +97,30 @@ def test_the_first_of_a_folder_is_too(server: OpenCodeServer, tmp_path: Path) ->
     session = server.create_session(directory=tmp_path)
 
     assert text_of(ask(server, session, "refused", directory=tmp_path)) == "Answer of the fallback."
+
+
+def test_a_commands_is_too(server: OpenCodeServer) -> None:
+    session = server.create_session()
+    command = {"command": "who", "arguments": "now", "model": ref("refused")}
+
+    message = posted(f"{server.url}/session/{session}/command", command)
+
+    assert text_of(message) == "Answer of the fallback.", json.dumps(message)
+
+
+def test_of_two_that_wait_in_one_session_each_gets_an_answer(server: OpenCodeServer) -> None:
+    session = server.create_session()
+    with ThreadPoolExecutor(2) as beside:
+        waiting = [beside.submit(ask, server, session, "refused") for _ in range(2)]
+        answers = [text_of(each.result(LIMIT_S)) for each in waiting]
+
+    assert answers == ["Answer of the fallback."] * 2
+
+
+def test_where_all_models_fail_the_answer_is_an_error(server: OpenCodeServer) -> None:
+    message = ask(server, server.create_session(), "refused", "lost")
+
+    assert message["info"]["error"]["data"]["statusCode"] in {401, 404}
 
 
 def test_an_answer_that_nothing_failed_in_comes_as_it_is(server: OpenCodeServer) -> None:
