@@ -233,10 +233,11 @@ test("one that waited counts as made when it was", async (t) => {
 })
 
 test("or until its run is over, and never for long", async (t) => {
-  const { event, status, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]])
+  const { event, status, make } = await crossing(t, [[PROMPT, { body: { messageID: "msg_1" } }]], { numbers: { crossing: 3_600_000 } })
   assert.equal(await status(0), 204)
   const making = make("msg_2")
   await make("msg_1")
+  await event(...shown("msg_1"))
   await event("session.idle", { sessionID: "ses_1" })
   await making
   const late = await crossing(t, [[ABORT]], { numbers: { crossing: 20 } })

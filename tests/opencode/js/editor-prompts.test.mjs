@@ -21,7 +21,8 @@ globalThis.fetch = async (request) => serve(request)
 
 const post = (path, headers) => fetch(new Request(`${SERVER}/session/ses_1/${path}?directory=x`, { method: "POST", headers }))
 
-// A bridge with an editor's prompt under way in ses_1. `words` is what Python answers to run.ending.
+// A bridge with an editor's prompt under way in ses_1. `words` is what Python answers to run.ending. The fetch of the
+// process is wrapped by the first bridge that is started in it, so its times are for all tests.
 async function prompted(t, words, { numbers, calls = [], callOn, dieOn, messages = [answer("of the fallback")], deltas = 0 } = {}) {
   let ended
   const made = []
@@ -38,7 +39,7 @@ async function prompted(t, words, { numbers, calls = [], callOn, dieOn, messages
     },
   }
   const plan = { events: ["session.error"], questions: ["chat.message", "run.ending", "model.request"], calls, dieOn, callOn: callOn && { method: callOn, params: RESENT }, answers: { "hook/chat.message": null, "hook/run.ending": words } }
-  const bridge = await start(plan, { client, numbers })
+  const bridge = await start(plan, { client, numbers: { idleTaken: 1_000, ...numbers } })
   t.after(bridge.hooks.dispose)
   const reply = post("message").then((response) => response.json())
   await bridge.hooks["chat.message"](...prompt())
@@ -231,7 +232,7 @@ test("a prompt that overlaps with none says nothing of the session", async (t) =
 })
 
 test("an editor's side that takes in nothing holds the end of an overlapping prompt up for a moment only", async (t) => {
-  const { reply, end } = await prompted(t, null, { numbers: { idleTaken: 30 } })
+  const { reply, end } = await prompted(t, null)
   const stream = eventStream({ acknowledges: false })
   t.after(stream.close)
   const second = promptedAgain()
