@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from tests.loopback.opencode_home import provider_each, ref
+from tests.loopback.opencode_home import CATALOG, OpenCodeHome, provider_each, ref
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import hang_before_headers, stream
@@ -27,7 +27,13 @@ first_token_timeout = "90s"
 def server(start_server: StartServer, provider: ScriptedProvider) -> OpenCodeServer:
     provider.script("hang", hang_before_headers())
     provider.script("fallback", stream("Answer of the ", "fallback."))
-    return start_server(models=provider_each(("hang", "fallback")), settings=SETTINGS)
+
+    def with_all_models(home: OpenCodeHome) -> None:
+        del home.environment[CATALOG]
+
+    return start_server(
+        models=provider_each(("hang", "fallback")), settings=SETTINGS, prepare=with_all_models
+    )
 
 
 def test_a_host_still_loading_is_not_aborted(begin: BeginTurn) -> None:
