@@ -1,6 +1,6 @@
 """Real OpenCode servers without a plugin, and runs of ``attach`` beside them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
@@ -32,12 +32,14 @@ class StartServer(Protocol):
         home: OpenCodeHome | None = None,
         port: int = 0,
         password: str | None = None,
-        prepare: Callable[[OpenCodeHome], object] | None = None,
     ) -> OpenCodeServer: ...
 
 
 class Attach(Protocol):
-    """Attach to servers, with the home of the first, and wait until all are attached."""
+    """Attach to servers, with the home of the first, and wait until all are attached.
+
+    The health is that of the home if the plugin is installed there, else one of its own.
+    """
 
     def __call__(
         self,
@@ -54,9 +56,36 @@ def running() -> Iterator[ExitStack]:
         yield running
 
 
-@pytest.fixture
-def provider(running: ExitStack) -> ScriptedProvider:
-    return running.enter_context(ScriptedProvider({name: [reply] for name, reply in SCRIPTS.items()}))
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider({name: [reply] for name, reply in SCRIPTS.items()}) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path, provider: ScriptedProvider
+) -> Iterator[OpenCodeServer]:
+    """Run a server for all tests of the module that leave it as it is."""
+    with OpenCodeServer(opencode_binary, new_home(tmp_path_factory, provider)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server_with_bridge(
+    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path, provider: ScriptedProvider
+) -> Iterator[OpenCodeServer]:
+    """Run one in which the plugin is installed."""
+    home = new_home(tmp_path_factory, provider)
+    home.install_plugin(SETTINGS)
+    with OpenCodeServer(opencode_binary, home) as server:
+        yield server
+
+
+def new_home(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider) -> OpenCodeHome:
+    home = OpenCodeHome(tmp_path_factory.mktemp("opencode"), provider, provider_each(SCRIPTS))
+    home.write_settings(SETTINGS)
+    return home
 
 
 @pytest.fixture
@@ -71,20 +100,16 @@ def start_server(
         home: OpenCodeHome | None = None,
         port: int = 0,
         password: str | None = None,
-        prepare: Callable[[OpenCodeHome], object] | None = None,
     ) -> OpenCodeServer:
         if home is None:
-            home = OpenCodeHome(tmp_path_factory.mktemp("opencode"), provider, provider_each(SCRIPTS))
-            home.write_settings(SETTINGS)
-            if prepare:
-                prepare(home)
+            home = new_home(tmp_path_factory, provider)
         return running.enter_context(OpenCodeServer(opencode_binary, home, port=port, password=password))
 
     return start
 
 
 @pytest.fixture
-def attach(running: ExitStack) -> Attach:
+def attach(running: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Attach:
     def attach(
         *servers: OpenCodeServer,
         options: tuple[str, ...] = (),
@@ -92,10 +117,12 @@ def attach(running: ExitStack) -> Attach:
         wait: bool = True,
     ) -> AttachProcess:
         home = servers[0].home
+        shares_health = home.plugin_file.exists()
+        state = {} if shares_health else {"XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
         process = AttachProcess(
             *(server.url for server in servers),
             *options,
-            environment=home.environment | dict(environment or {}),
+            environment=home.environment | state | dict(environment or {}),
             directory=home.directory,
         )
         running.enter_context(process)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.attach.real.conftest import SETTINGS, Attach, StartServer
+from tests.attach.real.conftest import Attach, StartServer
 from tests.loopback.event_log import EventLog
-from tests.loopback.opencode_home import OpenCodeHome, ref
+from tests.loopback.opencode_home import ref
+from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.turn import PROMPT, Turn
 
@@ -18,9 +19,8 @@ pytestmark = [pytest.mark.real_host, pytest.mark.thorough]
 
 @pytest.mark.parametrize("primary", ["limited", "bad-key"])
 def test_a_failing_model_is_left_for_the_next(
-    start_server: StartServer, attach: Attach, provider: ScriptedProvider, primary: str
+    server: OpenCodeServer, attach: Attach, provider: ScriptedProvider, primary: str
 ) -> None:
-    server = start_server()
     attach(server)
 
     turn = Turn.begin(server, provider, ref(primary)).wait_for_switch("Answer of a.")
@@ -67,9 +67,8 @@ def test_a_server_that_was_killed_is_looked_after_again(
 
 
 def test_a_server_that_falls_silent_is_lost_when_two_heartbeats_are_missing(
-    start_server: StartServer, attach: Attach
+    server: OpenCodeServer, attach: Attach
 ) -> None:
-    server = start_server()
     process = attach(server)
 
     os.kill(server.pid, signal.SIGSTOP)
@@ -87,12 +86,9 @@ def test_a_server_that_falls_silent_is_lost_when_two_heartbeats_are_missing(
 
 @pytest.mark.parametrize("primary", ["limited", "bad-key"])
 def test_beside_a_bridge_a_failure_is_answered_once(
-    start_server: StartServer, attach: Attach, provider: ScriptedProvider, primary: str
+    server_with_bridge: OpenCodeServer, attach: Attach, provider: ScriptedProvider, primary: str
 ) -> None:
-    def install(home: OpenCodeHome) -> None:
-        home.install_plugin(SETTINGS)
-
-    server = start_server(prepare=install)
+    server = server_with_bridge
     attach(server)
 
     turn = Turn.begin(server, provider, ref(primary)).wait_for_switch("Answer of a.")
@@ -106,19 +102,15 @@ def test_beside_a_bridge_a_failure_is_answered_once(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_good_order(
-    start_server: StartServer, attach: Attach, number: signal.Signals
+    server: OpenCodeServer, attach: Attach, number: signal.Signals
 ) -> None:
-    server = start_server()
     process = attach(server)
 
     assert process.end(number) == 0
     assert process.saying("Traceback") == []
 
 
-def test_a_persons_stop_is_final(
-    start_server: StartServer, attach: Attach, provider: ScriptedProvider
-) -> None:
-    server = start_server()
+def test_a_persons_stop_is_final(server: OpenCodeServer, attach: Attach, provider: ScriptedProvider) -> None:
     attach(server)
     turn = Turn.begin(server, provider, ref("slow")).wait_for_delta("Half ")
 
@@ -129,9 +121,8 @@ def test_a_persons_stop_is_final(
 
 
 def test_all_folders_of_a_server_are_looked_after(
-    start_server: StartServer, attach: Attach, provider: ScriptedProvider, tmp_path: Path
+    server: OpenCodeServer, attach: Attach, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
-    server = start_server()
     attach(server, options=("--all-directories",))
     events = EventLog(server.url, directory=tmp_path)
     events.start()
@@ -148,9 +139,8 @@ def test_all_folders_of_a_server_are_looked_after(
 
 
 def test_named_folders_of_a_server_are_looked_after(
-    start_server: StartServer, attach: Attach, provider: ScriptedProvider, tmp_path: Path
+    server: OpenCodeServer, attach: Attach, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
-    server = start_server()
     (tmp_path / "link").symlink_to(tmp_path)
     named = (server.home.directory, tmp_path / "link", tmp_path)
     process = attach(server, options=tuple(word for path in named for word in ("--directory", str(path))))
