@@ -279,7 +279,7 @@ def test_P2_no_message_is_lost_at_any_moment_in_which_an_empty_answer_is_replace
 ) -> None:
     """When the first message was taken back instead, 4 of 32 were lost on a quiet machine."""
     lost: list[tuple[float, list[list[str]]]] = []
-    for delay_s in MOMENTS_S * 8:
+    for delay_s in MOMENTS_S * 3:
         turn = begin(ref(EMPTY))
         wait_until(turn, is_idle)
         time.sleep(delay_s)

@@ -1,5 +1,9 @@
-"""A stop in the moment of a switch: nothing is asked or said afterwards, and the next message is answered."""
+"""A stop in the moment of a switch: nothing is asked or said afterwards, and the next message is answered.
 
+With ``STOP_TRIAL_TIMES=4`` in the environment the thorough tests try over 500 stops.
+"""
+
+import os
 import random
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,14 +41,15 @@ SIGNS: Final[Mapping[Sign, Sequence[str]]] = {
     "idle": ["401", "404", "broken", "empty", "done"],
 }
 KINDS: Final[Sequence[tuple[Sign, str]]] = [(sign, kind) for sign, kinds in SIGNS.items() for kind in kinds]
+TIMES: Final = int(os.environ.get("STOP_TRIAL_TIMES", "1"))
 STOPS: Final = {
-    "quiet": 24,
-    "side by side": 72,
-    "busy": 72,
-    "fresh": 8,
+    "quiet": 16 * TIMES,
+    "side by side": 72 * TIMES,
+    "busy": 24 * TIMES,
+    "fresh": 8 * TIMES,
     "few": len(KINDS),
-    "messages": 16,
-    "many messages": 64,
+    "messages": 16 * TIMES,
+    "many messages": 32 * TIMES,
 }
 SIDE_BY_SIDE: Final = {
     "quiet": 1,
@@ -141,7 +146,7 @@ def test_P1_a_stop_in_the_switching_moment_is_final(
     assert_all_kept(server, provider, "few")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 * TIMES)
 @pytest.mark.parametrize("trial", ["messages", pytest.param("many messages", marks=pytest.mark.thorough)])
 def test_P2_a_message_in_the_switching_moment_is_answered(
     trial: str, server: OpenCodeServer, provider: ScriptedProvider, of_each_way: Sequence[Path]
@@ -150,7 +155,7 @@ def test_P2_a_message_in_the_switching_moment_is_answered(
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600 * TIMES)
 @pytest.mark.parametrize("trial", ["quiet", "side by side", "busy", "fresh"])
 def test_P1_hundreds_of_stops_are_final(
     trial: str,

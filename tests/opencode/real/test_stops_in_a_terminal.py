@@ -27,7 +27,7 @@ FAILURES: Final[Mapping[str, Reply]] = {
     "401": status(401),
     "cut": cut("Half an answer, "),
 }
-STOPS_EACH: Final = 5
+STOPS_EACH: Final = 3
 LONGEST_DELAY_S: Final = 0.3
 HEARD: Final = "user stopped (the host was asked to stop it"
 
