@@ -38,6 +38,12 @@ _SENT: Final = frozenset(
 
 _DONE: Final = "[DONE]"
 
+# The first words are those that failures of connections are known by.
+_WEB_PAGE: Final = (
+    "Connection error: a web page came in place of an answer; "
+    "is the base_url right, and does a proxy or a login page stand in between?"
+)
+
 
 class OpenAIClient:
     """Streams chat completions from one endpoint: one request a call, none tried again."""
@@ -96,6 +102,7 @@ class OpenAIClient:
 
     async def _events(self, response: httpx.Response, reader: AnswerReader) -> AsyncGenerator[ModelEvent]:
         sent = _sent_events(response)
+        is_page = response.headers.get("content-type", "").startswith("text/html")
         async with aclosing(sent):
             while not reader.is_complete:
                 try:
@@ -117,6 +124,9 @@ class OpenAIClient:
                     for each in reader.read(chunk):
                         yield each
                 reader.is_complete = event.is_whole or _is_done(event)
+                is_page = False  # some gateways call a proper stream one
+        if is_page:
+            raise ModelFailedError(transport_error(_WEB_PAGE), "refused")
         for each in reader.end():
             yield each
 

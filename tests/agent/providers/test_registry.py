@@ -234,6 +234,9 @@ def test_a_key_that_may_stand_in_any_word_is_not_looked_for(secret: str, *, hidd
     assert told.response_body == "a key"
 
 
+WEB_PAGE = {"content-type": "text/html; charset=utf-8"}
+
+
 @pytest.mark.parametrize(
     ("reply", "ending", "kind"),
     [
@@ -250,6 +253,7 @@ def test_a_key_that_may_stand_in_any_word_is_not_looked_for(secret: str, *, hidd
         ((Head(), Data("{no json"), Close()), "cut", None),
         ((Head(), Data('"a string"'), Data("[1, 2]"), Data('{"choices": 7}'), Close()), "cut", None),
         ((Answer(200, "<html>hello</html>"),), "cut", None),
+        ((Answer(200, "\n<!DOCTYPE html>\n\nid: 1\n", WEB_PAGE), Close()), "refused", "transport"),
     ],
 )
 async def test_every_failure_is_told(
@@ -290,6 +294,13 @@ async def test_a_complete_answer_is_not_waited_on(provider: ScriptedProvider) ->
 SAID = 'data: {"choices": [{"index": 0, "delta": {"content": "yes"}, "finish_reason": null}]}\n\n'
 ENDED = 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
 STREAMED = {"content-type": "text/event-stream"}
+
+
+async def test_a_stream_that_is_called_a_web_page_is_an_answer(provider: ScriptedProvider) -> None:
+    assert await answered(provider, (Answer(200, SAID + ENDED, WEB_PAGE), Close())) == [
+        TextDelta("yes"),
+        Finished("stop"),
+    ]
 
 
 @pytest.mark.parametrize(
