@@ -69,7 +69,7 @@ def show(look: Look, session: str, view: str) -> None:
         look.page.get_by_role("button", name="Delete A session").click()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("view", ["welcome", "chat", "unfolded", "health", "help", "dialog"])
 def test_axe_finds_nothing(look: Look, session: str, axe: str, view: str, theme: str) -> None:
     look.page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")

@@ -12,12 +12,12 @@ from tests.loopback.opencode_run import Finished, run
 from tests.loopback.provider import ScriptedProvider
 from tests.loopback.reply import Reply, stream, tool_call
 
-# Seventeen starts of OpenCode, one after the other.
+# Nine starts of OpenCode, one after the other.
 pytestmark = [pytest.mark.real_host, pytest.mark.timeout(300)]
 
 MODELS: Final = {"fake": ["quick", "works"]}
-QUICK_ANSWERS: Final = 12
-TOOL_CALLS: Final = 5
+QUICK_ANSWERS: Final = 6
+TOOL_CALLS: Final = 3
 SETTINGS: Final = """
 [permissions]
 bash = "allow"

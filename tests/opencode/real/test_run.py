@@ -1,9 +1,9 @@
 """`opencode run`, the command: what it prints and its exit status when its model fails."""
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import pytest
 
@@ -22,8 +22,7 @@ from tests.loopback.reply import (
     tool_call,
 )
 
-# Twenty starts of the whole host, one after the other: a test may have to wait for those before its own.
-pytestmark = [pytest.mark.real_host, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.real_host
 
 FAILURES: Final[Mapping[str, Reply]] = {
     "limited": status(429),
@@ -37,11 +36,15 @@ FAILURES: Final[Mapping[str, Reply]] = {
 }
 BEGUN: Final = frozenset({"cut", "stalled", "only-thoughts"})
 """Failures after the first content, which no other model can take over."""
+TAKEN_OVER: Final = tuple(model for model in FAILURES if model not in BEGUN)
 
 TO_ANOTHER_PROTOCOL: Final = ("limited", "bad-key", "overloaded", "hang", "cut")
 
 SAME, OTHER, NONE = "same", "other", "none"
 """Agents whose next model speaks the same protocol, another one, or fails as well."""
+
+USUAL: Final = frozenset({"limited", "bad-key", "cut", "stalled"})
+"""The failures of the usual tests; the thorough ones have all."""
 
 JSON: Final = ("--format", "json")
 DEADLINE_S: Final = 12
@@ -94,13 +97,20 @@ stall_timeout = "1s"
 """
 
 
-@pytest.fixture(scope="module")
-def finished(
-    tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path
-) -> Iterator[Mapping[str, Future[tuple[Finished, list[str]]]]]:
-    """Carry all runs out, each in a home and with a provider of its own."""
+Runs: TypeAlias = Callable[[str], tuple[Finished, list[str]]]
 
-    def one(case: Case) -> tuple[Finished, list[str]]:
+
+def mostly_thorough(models: Iterable[str]) -> list[object]:
+    return [pytest.param(model, marks=[] if model in USUAL else [pytest.mark.thorough]) for model in models]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, opencode_binary: Path) -> Runs:
+    """Carry each run out once, in a home and with a provider of its own."""
+
+    @cache
+    def one(name: str) -> tuple[Finished, list[str]]:
+        case = RUNS[name]
         replies = {
             **FAILURES,
             "well": stream("All ", "well."),
@@ -139,32 +149,28 @@ def finished(
             tool_ran = ["tool ran"] if (home.directory / "ran").exists() else []
             return done, [request.model for request in provider.requests()[before:]] + tool_ran
 
-    with ThreadPoolExecutor(1) as pool:
-        yield {name: pool.submit(one, each) for name, each in RUNS.items()}
+    return one
 
 
-Runs = Mapping[str, Future[tuple[Finished, list[str]]]]
-
-
-@pytest.mark.parametrize("model", FAILURES)
+@pytest.mark.parametrize("model", mostly_thorough(FAILURES))
 def test_a_failed_run_ends_with_the_next_models_answer_and_status_0(finished: Runs, model: str) -> None:
-    done, asked = finished[f"{model}-{SAME}"].result()
+    done, asked = finished(f"{model}-{SAME}")
 
     assert (done.status, done.answer) == (0, "Answer of the fallback."), done
     assert asked == [model, "fallback"]
 
 
-@pytest.mark.parametrize("model", [model for model in FAILURES if model not in BEGUN])
+@pytest.mark.parametrize("model", mostly_thorough(TAKEN_OVER))
 def test_what_is_answered_inline_looks_like_a_run_that_never_failed(finished: Runs, model: str) -> None:
-    done, _ = finished[f"{model}-{SAME}"].result()
+    done, _ = finished(f"{model}-{SAME}")
 
     assert done.stdout == "Answer of the fallback.\n"
     assert "Error" not in done.stderr
 
 
-@pytest.mark.parametrize("model", TO_ANOTHER_PROTOCOL)
+@pytest.mark.parametrize("model", mostly_thorough(TO_ANOTHER_PROTOCOL))
 def test_a_model_of_another_protocol_answers_at_the_end_of_the_run(finished: Runs, model: str) -> None:
-    done, asked = finished[f"{model}-{OTHER}"].result()
+    done, asked = finished(f"{model}-{OTHER}")
 
     assert done.status == 0, done
     assert asked == [model, "of-anthropic"]
@@ -173,14 +179,14 @@ def test_a_model_of_another_protocol_answers_at_the_end_of_the_run(finished: Run
 
 
 def test_a_model_that_an_earlier_process_found_closed_is_not_asked(finished: Runs) -> None:
-    done, asked = finished["known-to-be-closed"].result()
+    done, asked = finished("known-to-be-closed")
 
     assert (done.status, done.stdout) == (0, "Answer of the fallback.\n"), done
     assert asked == ["fallback"]
 
 
 def test_complaint_29_a_run_that_nobody_answers_ends_at_its_deadline_and_says_so(finished: Runs) -> None:
-    done, asked = finished["limited-stuck"].result()
+    done, asked = finished("limited-stuck")
 
     assert done.status == 1, done
     assert asked == ["limited", "stuck"]
@@ -188,7 +194,7 @@ def test_complaint_29_a_run_that_nobody_answers_ends_at_its_deadline_and_says_so
 
 
 def test_when_all_models_fail_the_run_says_why_and_ends_with_status_1(finished: Runs) -> None:
-    done, asked = finished["limited-none"].result()
+    done, asked = finished("limited-none")
 
     assert (done.status, done.stdout) == (1, ""), done
     assert asked == ["limited", "none"]
@@ -196,7 +202,7 @@ def test_when_all_models_fail_the_run_says_why_and_ends_with_status_1(finished: 
 
 
 def test_P9_a_run_that_nobody_answers_gives_each_model_of_the_chain_its_reason(finished: Runs) -> None:
-    done, _ = finished["limited-none"].result()
+    done, _ = finished("limited-none")
 
     printed = done.stderr[done.stderr.index("Error: no model") :].strip().splitlines()
     assert printed[0] == "Error: no model of the chain answered:"
@@ -207,17 +213,17 @@ def test_P9_a_run_that_nobody_answers_gives_each_model_of_the_chain_its_reason(f
     assert printed[-1].startswith(f"First back: {ref('limited')} at ")
 
 
-@pytest.mark.parametrize("model", [model for model in FAILURES if model not in BEGUN])
+@pytest.mark.parametrize("model", mostly_thorough(TAKEN_OVER))
 def test_P19_a_run_that_another_model_answers_says_so_on_one_line(finished: Runs, model: str) -> None:
-    done, _ = finished[f"{model}-{SAME}"].result()
+    done, _ = finished(f"{model}-{SAME}")
 
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("Model fallback: ")]
     assert line.startswith(f"Model fallback: Now on {ref('fallback')}. {ref(model)}: ")
 
 
-@pytest.mark.parametrize("model", TO_ANOTHER_PROTOCOL)
+@pytest.mark.parametrize("model", mostly_thorough(TO_ANOTHER_PROTOCOL))
 def test_P19_a_turn_that_is_replayed_after_its_run_says_so_on_one_line(finished: Runs, model: str) -> None:
-    done, _ = finished[f"{model}-{OTHER}"].result()
+    done, _ = finished(f"{model}-{OTHER}")
 
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("Model fallback: ")]
     assert line.startswith(f"Model fallback: Now on {ref('of-anthropic')}. {ref(model)}: ")
@@ -225,55 +231,57 @@ def test_P19_a_turn_that_is_replayed_after_its_run_says_so_on_one_line(finished:
 
 @pytest.mark.parametrize("case", [f"cut-{SAME}", f"cut-{OTHER}", "cut-none"])
 def test_an_answer_that_was_cut_off_is_said_to_be(finished: Runs, case: str) -> None:
-    done, _ = finished[case].result()
+    done, _ = finished(case)
 
     assert f"{ref('cut')}: answer was cut off, rests until " in done.stderr
     assert "unreachable" not in done.stderr
 
 
 def test_P19_a_run_on_its_own_model_says_nothing(finished: Runs) -> None:
-    done, _ = finished["well"].result()
+    done, _ = finished("well")
 
     assert "Model fallback" not in done.stderr
 
 
 def test_half_an_answer_that_nobody_finishes_is_no_success(finished: Runs) -> None:
-    done, asked = finished["cut-none"].result()
+    done, asked = finished("cut-none")
 
     assert done.status == 1, done
     assert asked == ["cut", "none"]
 
 
+@pytest.mark.thorough
 def test_all_failing_is_told_in_json_as_well(finished: Runs) -> None:
-    done, _ = finished["limited-none-json"].result()
+    done, _ = finished("limited-none-json")
 
     assert done.status == 1
     assert ref("none") in done.lines("error")[-1]["error"]["data"]["message"]
 
 
 def test_a_good_run_is_left_alone(finished: Runs) -> None:
-    done, asked = finished["well"].result()
+    done, asked = finished("well")
 
     assert (done.status, done.stdout, asked) == (0, "All well.\n", ["well"]), done
 
 
 def test_a_bad_request_ends_the_run_as_it_would_without_us(finished: Runs) -> None:
-    done, asked = finished["bad-request"].result()
+    done, asked = finished("bad-request")
 
     assert (done.status, asked) == (1, ["bad-request"]), done
     assert "Invalid value" in done.stderr
 
 
 def test_permissions_are_rejected_at_the_end_of_a_run_as_before_it(finished: Runs) -> None:
-    done, asked = finished["asks-first"].result()
+    done, asked = finished("asks-first")
 
     assert "tool ran" not in asked
     assert asked[:2] == ["bad-key", "asking"]
     assert "auto-rejecting" in done.stderr
 
 
+@pytest.mark.thorough
 def test_permissions_are_given_with_auto(finished: Runs) -> None:
-    done, asked = finished["asks-first-auto"].result()
+    done, asked = finished("asks-first-auto")
 
     assert (done.status, done.answer) == (0, "Answer of the fallback."), done
     assert asked == ["bad-key", "asking", "asking", "tool ran"]

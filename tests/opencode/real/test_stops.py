@@ -47,8 +47,8 @@ STOPS: Final = {
     "side by side": 72 * TIMES,
     "busy": 24 * TIMES,
     "fresh": 8 * TIMES,
-    "few": len(KINDS),
-    "messages": 16 * TIMES,
+    "few": len(KINDS) // 2,
+    "messages": 8 * TIMES,
     "many messages": 32 * TIMES,
 }
 SIDE_BY_SIDE: Final = {
@@ -73,10 +73,15 @@ WAYS: Final = ("auto", "inline", "replay")
 SETTINGS: Final = f'[fallback]\nfallback_models = ["{ref("fallback")}"]\ncooldown = 0\n'
 
 
+def kind_of(number: int) -> tuple[Sign, str]:
+    """Return the sign and the failure of a stop; those of any few in a row differ in both."""
+    return KINDS[number * 7 % len(KINDS)]
+
+
 def failing(trial: str, count: int) -> list[str]:
     """Name a model for each stop, so that what one of them did says nothing about another."""
     words = trial.replace(" ", "-")
-    return [f"{words}-{KINDS[number % len(KINDS)][1]}-{number}" for number in range(count)]
+    return [f"{words}-{kind_of(number)[1]}-{number}" for number in range(count)]
 
 
 def with_repository(home: OpenCodeHome) -> None:
@@ -117,7 +122,7 @@ def stops(trial: str, folders: Sequence[Path | None]) -> Iterator[Stop]:
         span_s = drawn.choice((0.0, 0.02, LONGEST_DELAY_S))
         folder = folders[number % len(folders)]
         agent, title = drawn.choice(shapes)
-        sign = KINDS[number % len(KINDS)][0]
+        sign = kind_of(number)[0]
         delay_s = drawn.uniform(0.0, span_s)
         if "messages" in trial:
             yield Stop(ref(model), delay_s, folder, sign, agent, title, 0.0, is_stopped=False)

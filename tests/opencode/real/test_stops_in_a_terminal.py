@@ -56,9 +56,8 @@ def asked_to_be_sure(terminal: OpenCodeTerminal, request: Request) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "kind", ["429", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("401", "cut"))]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["429", "401", "cut"])
 def test_P1_a_stop_in_the_switching_moment_is_final(
     kind: str, tmp_path: Path, opencode_binary: Path, tmux: Path, provider: ScriptedProvider
 ) -> None:
