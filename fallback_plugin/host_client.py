@@ -19,6 +19,13 @@ ENDS_AT_IDLE: Final = frozenset[HostKind]({"run", "acp"})
 """Hosts in which a turn counts as over at its session's first idle, so that no replay may end its run."""
 
 
+STOPPED: Final = 412
+"""The status of a call that came after a stop of the user which was not known when it was decided on."""
+
+OUTDATED: Final = 417
+"""The same of a message, where the call is only right without it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """Where a call stands among the host's events.
@@ -64,7 +71,7 @@ class HostCalls(Protocol):
         With ``after``, the sequence of the last event that the caller knows, the call is refused (status 412)
         if the user has stopped the session since: it would stop what the user does next. With ``run_over``,
         where nothing was left to stop, also if the user has sent a message since (status 417). Only the
-        bridge of OpenCode can tell; other hosts carry the call out.
+        bridge of OpenCode can tell of stops, and it or a server of messages; other hosts carry the call out.
         """
         ...
 

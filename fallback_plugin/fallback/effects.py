@@ -8,7 +8,7 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.state import PassedOver, Plan
 from fallback_plugin.health.closure import MAX_WAIT_S
 from fallback_plugin.health.scope import Key, Scope
-from fallback_plugin.host_client import Receipt, SessionInfo
+from fallback_plugin.host_client import OUTDATED, STOPPED, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import FailureKind
 from fallback_plugin.wire import prompt, toast
@@ -284,14 +284,8 @@ class Failed:
 
 Outcome: TypeAlias = Done | Fetched | Failed
 
-STOPPED: Final = 412
-"""The status of a call that came after a stop of the user which was not known when it was decided on."""
-
-OUTDATED: Final = 417
-"""The same of a message, where the call is only right without it."""
-
 
 def crossed(effect: Abort | Prompt, outcome: Outcome) -> int | None:
     """Return the status of a call that was not carried out since the user had gone on before it came."""
-    status = outcome.status if effect.after is not None and isinstance(outcome, Failed) else None
-    return status if status in {STOPPED, OUTDATED} else None
+    status = outcome.status if isinstance(outcome, Failed) else None
+    return status if status == OUTDATED or (status == STOPPED and effect.after is not None) else None

@@ -129,7 +129,11 @@ class Engine:
             return self._judge_unseen(session, outcome, now)
         if isinstance(effect, FetchMessages) and session.looking:
             return self._judge_silence(session, effect, outcome, now)
-        return self.switching.finished(session, effect, outcome, self._context(session, now))
+        context = self._context(session, now)
+        return [
+            *self.switching.finished(session, effect, outcome, context),
+            *self._signals.judge_at_last(session, context),
+        ]
 
     def choose_model(self, request: PromptRequest, now: float) -> tuple[ModelRef | None, list[Effect]]:
         """Return the model a prompt shall run on, None to leave it alone, and what else to do."""
@@ -263,7 +267,8 @@ class Engine:
     def _timer(self, session: Session, fired: TimerFired, context: Context) -> list[Effect]:
         turn = session.turn
         if fired.name == "settle":
-            return self.switching.settled(session, context)
+            settled = self.switching.settled(session, context)
+            return [*settled, *self._signals.judge_at_last(session, context)]
         if fired.name != "reopen":
             return self._silences.timer(session, fired, context)
         if turn is None or turn.attempt.number != fired.attempt:

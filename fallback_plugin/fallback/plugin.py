@@ -33,9 +33,7 @@ from fallback_plugin.events import (
 from fallback_plugin.fallback.classify import warm_up
 from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
-    OUTDATED,
     PROBED,
-    STOPPED,
     Abort,
     Claim,
     CloseModel,
@@ -79,7 +77,7 @@ from fallback_plugin.hookspecs import (
     ToolResult,
     hookimpl,
 )
-from fallback_plugin.host_client import ENDS_AT_IDLE, HostClient, HostKind
+from fallback_plugin.host_client import ENDS_AT_IDLE, OUTDATED, STOPPED, HostClient, HostKind
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.settings import HealthSettings, Settings
 

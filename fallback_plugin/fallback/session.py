@@ -200,6 +200,7 @@ class Switch:
         for_queued: what is sent is a message that waited behind the failed turn.
         reverted: the turn's message was taken back, and nothing has been sent in its place.
         doomed: messages to delete before the turn runs again, the next one last.
+        gave_way: it has waited once for a message of the user's.
     """
 
     turn: Turn
@@ -215,6 +216,7 @@ class Switch:
     for_queued: bool = False
     reverted: bool = False
     doomed: list[str] = field(default_factory=list)
+    gave_way: bool = False
     attempt: Attempt | None = None
     replay: Replay | None = None
 
@@ -256,6 +258,17 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A failure of a turn's attempt; ``tries`` is how often the host has asked the model again already."""
+
+    turn: Turn
+    attempt: Attempt
+    failure: Failure
+    run: RunState
+    tries: float
+
+
+@dataclass(frozen=True, slots=True)
 class Owed:
     """A failed turn that can only be sent again when its run has ended."""
 
@@ -293,8 +306,9 @@ class Session:
     of its run. ``set_aside`` is the state to go on with after prompts for a model that the host does not
     list. ``asked_for`` is the message on which a model was asked that has said nothing yet. ``hides`` says
     that a message was taken back for nothing and has yet to be shown again. ``outdated`` is a switch that
-    gave way to a message of the user's which has yet to be seen. ``stopped`` are messages whose turn was
-    stopped. ``heard`` is the sequence of the last event.
+    gave way to a message of the user's which has yet to be seen. ``unjudged`` is a failure that waits for an
+    earlier turn's switch to give way. ``stopped`` are messages whose turn was stopped. ``heard`` is the
+    sequence of the last event.
     """
 
     id: str
@@ -307,6 +321,7 @@ class Session:
     looking: bool = False
     switch: Switch | None = None
     outdated: Switch | None = None
+    unjudged: Unjudged | None = None
     handed_in: Switch | None = None
     unwanted: dict[str, int] = field(default_factory=dict)
     stopped: dict[str, None] = field(default_factory=dict)

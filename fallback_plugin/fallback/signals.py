@@ -17,7 +17,7 @@ from fallback_plugin.fallback.guards import superseded
 from fallback_plugin.fallback.no_chain import say_no_chain
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
-from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, same_model
+from fallback_plugin.fallback.session import Attempt, RunState, Session, Turn, Unjudged, same_model
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState
 from fallback_plugin.fallback.switching import Switching
@@ -184,6 +184,8 @@ class Signals:
     def _run_ended(self, session: Session, sequence: int | None) -> list[Effect]:
         turn, switch = session.turn, session.switch
         counted = switch or session.handed_in
+        if counted is not None and counted.turn is not turn:
+            counted = None  # the run of the user's next message has ended
         if counted is not None:
             counted.idles.append(sequence)
         if turn is None:
@@ -288,12 +290,29 @@ class Signals:
         tries: float = 0,
     ) -> list[Effect]:
         """Answer a failure once. ``tries`` is how often the host has asked the model again already."""
-        if attempt is not turn.attempt or attempt.failed or turn.cancelled or session.switch is not None:
+        if session.switch is not None:
+            if session.switch.turn is not turn:
+                session.unjudged = Unjudged(turn, attempt, failure, run, tries)
+            return []
+        return self._judge(session, Unjudged(turn, attempt, failure, run, tries), context)
+
+    def judge_at_last(self, session: Session, context: Context) -> list[Effect]:
+        """Answer the failure that had to wait for the switch of an earlier turn, once that has given way."""
+        waited = session.unjudged
+        if waited is None or session.switch is not None:
+            return []
+        session.unjudged = None
+        is_past = waited.run == "waiting" and not waited.attempt.retrying  # the host asks it again
+        return [] if is_past or waited.turn is not session.turn else self._judge(session, waited, context)
+
+    def _judge(self, session: Session, found: Unjudged, context: Context) -> list[Effect]:
+        turn, attempt, failure, run = found.turn, found.attempt, found.failure, found.run
+        if attempt is not turn.attempt or attempt.failed or turn.cancelled:
             return []
         if session.state is not None and superseded(session.state, attempt.model):
             return []
         verdict = context.verdict(failure, attempt.model)
-        again = tries + turn.asked_again < verdict.retries
+        again = found.tries + turn.asked_again < verdict.retries
         if not again and not leaves(failure, verdict):
             return [Record(session.id, f"no switch: {verdict.action}", f"{attempt.model}: {failure.kind}")]
         if obstacle := _obstacle(session, turn, attempt, run):

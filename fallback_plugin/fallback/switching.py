@@ -15,7 +15,6 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.context import NEWS_S, SETTLE_S, Context, stop_run
 from fallback_plugin.fallback.effects import (
     PROBED,
-    STOPPED,
     Abort,
     Claim,
     DeleteMessage,
@@ -48,7 +47,7 @@ from fallback_plugin.fallback.session import (
     Turn,
 )
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
-from fallback_plugin.host_client import Receipt
+from fallback_plugin.host_client import STOPPED, Receipt
 from fallback_plugin.wire.prompt import Prompt as PromptBody
 
 
@@ -262,13 +261,15 @@ class Switching:
         return [*restored, StartTimer(session.id, "settle", switch.failed_attempt.number, NEWS_S)]
 
     def _after_news(self, session: Session, switch: Switch, context: Context) -> list[Effect]:
-        """Send the message to which a switch gave way, if nothing runs it.
+        """Send the message to which a switch gave way, if nothing runs it; if none came, go on with the turn.
 
         Our abort has stopped it, or it came while the failed run was ending, which is waited for.
         """
         session.outdated = None
-        waits = session.turn is switch.turn and not switch.turn.cancelled and session.queued is not None
-        if not waits or not self.in_flight.claim(session.id):
+        stands = session.turn is switch.turn and not switch.turn.cancelled
+        waits = session.queued is not None or not switch.gave_way
+        switch.gave_way = True
+        if not (stands and waits) or not self.in_flight.claim(session.id):
             return [Record(session.id, "no prompt", WENT_ON)]
         session.switch = switch
         # The message's own run may begin only now, and is ended then.

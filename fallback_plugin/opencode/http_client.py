@@ -10,8 +10,8 @@ import httpx2
 from anyio import fail_after, move_on_after
 
 from fallback_plugin.errors import HostCallError, HostCallTimeoutError, WireError
-from fallback_plugin.events import SessionStatus, StoredMessage
-from fallback_plugin.host_client import HostKind, Receipt, SessionInfo
+from fallback_plugin.events import SessionStatus, StoredMessage, UserMessage
+from fallback_plugin.host_client import OUTDATED, HostKind, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.network import is_this_machine, proxy_problem, trusted_certificates
 from fallback_plugin.opencode.answers import (
@@ -23,7 +23,7 @@ from fallback_plugin.opencode.answers import (
 )
 from fallback_plugin.opencode.event_stream import open_events
 from fallback_plugin.opencode.permission_requests import PermissionReply
-from fallback_plugin.opencode.run_ends import RunEnds
+from fallback_plugin.opencode.run_ends import NEWEST, RunEnds, gone_on
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.fields import Json
 from fallback_plugin.wire.message import read_history
@@ -205,10 +205,16 @@ class OpenCodeHttpClient:
         A run that is ending by itself is left to end: an abort of ours would hide the user's.
         """
         receipt = None
-        with suppress(HostCallError), move_on_after(self._deadlines.change_s):
-            receipt = await self._run_ends.own_end(self, session_id)
+        try:
+            with move_on_after(self._deadlines.change_s):
+                receipt = await self._run_ends.own_end(self, session_id)
+        except HostCallError as error:
+            if error.status == OUTDATED:
+                raise
         if receipt is not None:
             return receipt
+        if run_over and session_id in await self.status():
+            raise gone_on()
         await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
         try:
             return Receipt(ended=session_id not in await self.status())
@@ -222,10 +228,23 @@ class OpenCodeHttpClient:
         *,
         after: int | None = None,  # noqa: ARG002 -- cannot tell
     ) -> Receipt:
-        """Hand a prompt in; success means accepted, not that it runs."""
+        """Hand a prompt in; success means accepted, not that it runs.
+
+        One that runs a message again is refused if the user has sent another one since: OpenCode answers only
+        the last of them to begin, and never comes back to the other.
+        """
+        if prompt.message_id is not None and await self._has_another_message(session_id, prompt.message_id):
+            raise gone_on()
         path = _path(session_id, "prompt_async")
         await self._call("POST", path, self._deadlines.change_s, write_prompt(prompt))
         return Receipt()
+
+    async def _has_another_message(self, session_id: str, message_id: str) -> bool:
+        newest: list[StoredMessage] = []
+        with suppress(HostCallError):
+            newest = await self.newest_messages(session_id, NEWEST)
+        users = [each.info.id for each in newest if isinstance(each.info, UserMessage)]
+        return bool(users) and users[-1] != message_id
 
     async def run_turn(self, session_id: str, prompt: Prompt, *, deadline_s: float) -> StoredMessage:
         """Hand a prompt in and wait for its turn to end."""

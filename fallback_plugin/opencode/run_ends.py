@@ -12,7 +12,7 @@ from anyio import sleep
 
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import AssistantMessage, SessionStatus, StoredMessage
-from fallback_plugin.host_client import Receipt
+from fallback_plugin.host_client import OUTDATED, Receipt
 
 POLL_S: Final = 0.01
 """How often a run that is ending is looked at: a stop between the last look and its end is not seen."""
@@ -59,7 +59,8 @@ class RunEnds:
             None if the session is at work, or if it cannot be told whether its run was aborted.
 
         Raises:
-            HostCallError: if the server does not answer.
+            HostCallError: if the server does not answer; with the status `OUTDATED` if the run of another
+                message has begun meanwhile.
         """
         if session_id in await calls.status():
             return None
@@ -69,9 +70,16 @@ class RunEnds:
             looks += 1
             await sleep(POLL_S)
             if looks % LOOKS_PER_STATUS == 0 and session_id in await calls.status():
-                return Receipt(aborted=False)  # another run has begun
+                raise gone_on()
         ended = await _has_complete_answer(calls, session_id)
+        if not ended and session_id in await calls.status():
+            raise gone_on()
         return Receipt(ended=ended, aborted=False) if ended or self._guards else None
+
+
+def gone_on() -> HostCallError:
+    """Return the error of a call that is only right without the message which the user has sent since."""
+    return HostCallError("the user has sent another message", status=OUTDATED)
 
 
 async def _refuses_changes(calls: Calls, session_id: str) -> bool:

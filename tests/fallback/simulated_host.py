@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeAlias
 
 from fallback_plugin.events import Event, StoredMessage
 from fallback_plugin.fallback.effects import (
-    STOPPED,
     Abort,
     DeleteMessage,
     Done,
@@ -28,7 +27,7 @@ from fallback_plugin.fallback.effects import (
     Revert,
     Unrevert,
 )
-from fallback_plugin.host_client import Receipt
+from fallback_plugin.host_client import STOPPED, Receipt
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.wire.event import read_event
 from fallback_plugin.wire.message import read_history

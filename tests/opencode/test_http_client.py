@@ -5,6 +5,7 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -16,7 +17,7 @@ from anyio import sleep_forever
 
 from fallback_plugin.errors import HostCallError, HostCallTimeoutError
 from fallback_plugin.events import SessionStatus
-from fallback_plugin.host_client import HostCalls, Receipt, SessionInfo
+from fallback_plugin.host_client import OUTDATED, HostCalls, Receipt, SessionInfo
 from fallback_plugin.model_ref import ModelRef
 from fallback_plugin.network import trusted_certificates
 from fallback_plugin.opencode.http_client import Deadlines, Health, OpenCodeHttpClient, connect
@@ -296,8 +297,9 @@ async def test_a_call_sends_this_request(
 
     await exchange.call(client)
 
-    before_and_after = ["/session/status"] if exchange.path.endswith("/abort") else []
-    request = route.calls[len(before_and_after)].request
+    after = ["/session/status"] if exchange.path.endswith("/abort") else []
+    before = ["/session/ses_1/message"] if exchange.path.endswith("/prompt_async") else after
+    request = route.calls[len(before)].request
     sent = json.loads(request.content) if request.content else None
     assert (request.method, str(request.url), sent) == (
         exchange.method,
@@ -305,7 +307,7 @@ async def test_a_call_sends_this_request(
         exchange.body,
     )
     paths = [call.request.url.path for call in route.calls]
-    assert paths == [*before_and_after, request.url.path, *before_and_after]
+    assert paths == [*before, request.url.path, *after]
 
 
 @each_exchange
@@ -404,6 +406,32 @@ async def test_a_run_that_ends_by_itself_is_not_aborted(
     httpx2_mock.get("/session/ses_1/message").respond(200, json=[])
 
     assert await client.abort("ses_1") == Receipt(aborted=False)
+
+
+async def test_P2_a_session_at_work_whose_run_was_over_works_for_the_next_message(
+    client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter
+) -> None:
+    httpx2_mock.get("/session/status").respond(200, json={"ses_1": {"type": "busy"}})
+    abort = httpx2_mock.post("/session/ses_1/abort").respond(200, json=True)
+
+    with pytest.raises(HostCallError) as refused:
+        await client.abort("ses_1", run_over=True)
+    assert (refused.value.status, abort.called) == (OUTDATED, False)
+
+
+@pytest.mark.parametrize(("newest", "sent"), [("msg_1", True), ("msg_3", False)])
+async def test_P2_a_message_is_not_run_again_behind_the_next_one(
+    newest: str, *, sent: bool, client: OpenCodeHttpClient, httpx2_mock: respx.MockRouter
+) -> None:
+    user = {"sessionID": "ses_1", "role": "user", "agent": "build", "time": {"created": 1}}
+    user["model"] = {"providerID": "openai", "modelID": "gpt-5.1"}
+    history = [{"info": {**user, "id": each}, "parts": []} for each in dict.fromkeys(("msg_1", newest))]
+    httpx2_mock.get("/session/ses_1/message").respond(200, json=history)
+    prompt = httpx2_mock.post("/session/ses_1/prompt_async").respond(204)
+
+    with nullcontext() if sent else pytest.raises(HostCallError, match="another message"):
+        await client.prompt("ses_1", PROMPT)
+    assert prompt.called == sent
 
 
 async def test_one_whose_end_cannot_be_seen_is_aborted(

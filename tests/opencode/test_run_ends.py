@@ -7,7 +7,7 @@ import pytest
 
 from fallback_plugin.errors import HostCallError
 from fallback_plugin.events import SessionStatus, StoredMessage
-from fallback_plugin.host_client import Receipt
+from fallback_plugin.host_client import OUTDATED, Receipt
 from fallback_plugin.opencode.run_ends import LOOKS_PER_STATUS, NEWEST, NO_MESSAGE, RunEnds
 from fallback_plugin.wire.message import read_history
 
@@ -83,8 +83,17 @@ async def test_that_says_nothing_of_a_server_that_was_never_seen_to_refuse_chang
 async def test_the_run_of_a_later_message_is_not_waited_for() -> None:
     calls = ScriptedCalls(*[REFUSED] * 2 * LOOKS_PER_STATUS, busy=(False, True))
 
-    assert await RunEnds().own_end(calls, "ses_1") == LEFT_TO_END
-    assert calls.looks == 2
+    with pytest.raises(HostCallError) as refused:
+        await RunEnds().own_end(calls, "ses_1")
+    assert (refused.value.status, calls.looks) == (OUTDATED, 2)
+
+
+async def test_P2_one_that_began_after_the_last_look_is_no_stop_of_the_users() -> None:
+    calls = ScriptedCalls(REFUSED, busy=(False, True), complete=False)
+
+    with pytest.raises(HostCallError) as refused:
+        await RunEnds().own_end(calls, "ses_1")
+    assert refused.value.status == OUTDATED
 
 
 async def test_a_session_at_work_has_no_end_to_wait_for() -> None:
