@@ -90,6 +90,8 @@ class PromptRequest:
 class ModelAttempt:
     """A request to a model that failed, in all but one ending before anything of its answer was handed on.
 
+    In the question `background_model` it is one that is about to be made: ``tried`` is empty.
+
     Attributes:
         message_id: the person's message that is to be answered.
         host_model: the model that the host asked, and will name as the author of the answer.
@@ -361,6 +363,15 @@ def model_attempt_failed(attempt: ModelAttempt, host: HostClient) -> NextModel |
     Without an answer within `QUESTION_DEADLINE_S` the host gets the failure as it came. Asked once for every
     model a request was sent to; never after the person stopped the turn. An answer that is ``broken`` can be
     handed on as a failure, and no model can take it over.
+    """
+
+
+@hookspec(firstresult=True)
+def background_model(attempt: ModelAttempt, host: HostClient) -> ModelRef | None:
+    """Answer with the model that makes a title or a summary instead of its own. First result wins. Since 0.2.
+
+    Asked before the request is made, which waits `QUESTION_DEADLINE_S`. The models of the user's turns are
+    chosen by `chat_message`. Only OpenCode's bridge asks, where it asks `model_attempt_failed`.
     """
 
 

@@ -168,8 +168,15 @@ class Engine:
         session.last_seen = now
         if request.agent in BESIDE and session.turn is not None and session.turn.cancelled:
             return None, []  # the host makes up a title beside the turn, and forgets to stop that
-        of = session.turn.agent if session.turn and request.agent in HIDDEN else request.agent
-        return self._inline.answer(session, request, self._context(session, now, agent=of))
+        return self._inline.answer(session, request, self._context_of(session, request, now))
+
+    def background_model(self, request: ModelAttempt, now: float) -> tuple[ModelRef | None, list[Effect]]:
+        """Return who makes a title while its own model rests, None if that does not, and what else to do."""
+        session = self._sessions.setdefault(request.session_id, Session(request.session_id))
+        session.last_seen = now
+        if not self.settings.fallback.enabled or (session.turn is not None and session.turn.cancelled):
+            return None, []
+        return self._inline.redirect(session, request, self._context_of(session, request, now))
 
     def is_stopped(self, session_id: str, message_id: str | None) -> bool:
         """Tell whether a prompt of ours that is about to begin is of a turn that the user stopped or left."""
@@ -380,6 +387,10 @@ class Engine:
             return context.first_token_timer(session, turn.attempt)
         fired = TimerFired(session.id, "first_token", effect.attempt)
         return self._silences.timer(session, fired, context)
+
+    def _context_of(self, session: Session, request: ModelAttempt, now: float) -> Context:
+        of = session.turn.agent if session.turn and request.agent in HIDDEN else request.agent
+        return self._context(session, now, agent=of)
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)

@@ -90,12 +90,7 @@ class Inline:
         verdict = context.verdict(failure, request.model)
         if context.settings.fallback.switching == "replay" or not leaves(failure, verdict):
             return NOTHING
-        health = SessionHealth(self._health, session.id)
-        state = FallbackState.on(request.model, health)
-        unfit = _probed_elsewhere(
-            _not_tried(_reachable_only(context.unfit(session), request), request), health
-        )
-        planned = state.plan(context.chain, context.now, max_attempts=1, unfit=unfit)
+        planned = self._plan_beside(session, request, context)
         if not isinstance(planned, Plan):
             return NOTHING
         reason = f"{request.agent}: {request.model}: {failure.kind} by {failure.evidence}"
@@ -103,6 +98,27 @@ class Inline:
             *context.close(session, request.model, failure),
             Record(session.id, "switch beside the turn", reason),
         ]
+
+    def redirect(
+        self, session: Session, request: ModelAttempt, context: Context
+    ) -> tuple[ModelRef | None, list[Effect]]:
+        """Return whom a request that no turn waits for goes to while its model rests; None for its own."""
+        rests = FallbackState.on(request.model, SessionHealth(self._health, session.id)).cooling(
+            request.model, context.now
+        )
+        planned = self._plan_beside(session, request, context) if rests else None
+        if context.settings.fallback.switching == "replay" or not isinstance(planned, Plan):
+            return None, []
+        reason = f"{request.agent}: {request.model}: closed"
+        return planned.model, [Record(session.id, "redirect beside the turn", reason)]
+
+    def _plan_beside(self, session: Session, request: ModelAttempt, context: Context) -> Planned:
+        health = SessionHealth(self._health, session.id)
+        unfit = _probed_elsewhere(
+            _not_tried(_reachable_only(context.unfit(session), request), request), health
+        )
+        state = FallbackState.on(request.model, health)
+        return state.plan(context.chain, context.now, max_attempts=1, unfit=unfit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,6 +259,14 @@ class FallbackPlugin:
         return answer
 
     @hookimpl
+    def background_model(self, attempt: ModelAttempt, host: HostClient) -> ModelRef | None:
+        """Have a title made by another model while its own rests."""
+        self._read_health()
+        model, effects = self.engine.background_model(attempt, self._clock())
+        self._start(effects, attempt.session_id, host)
+        return model
+
+    @hookimpl
     def confirm_prompt(self, session_id: str, message_id: str | None) -> Confirmation | None:
         """Drop a replay that crossed the user's stop."""
         return "stop" if self.engine.is_stopped(session_id, message_id) else None

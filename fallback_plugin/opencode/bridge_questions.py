@@ -156,6 +156,7 @@ QUESTIONS: Final[Mapping[str, Question]] = {
     "tool.execute.before": Question("tool_before", _read_tool_call, _write_arguments),
     "tool.execute.after": Question("tool_after", _read_tool_result, _write_tool_result),
     "model.request": Question("model_attempt_failed", _read_attempt, _write_next),
+    "model.background": Question("background_model", _read_attempt, _write_next),
     "prompt.begins": Question("confirm_prompt", _read_beginning, _write_confirmation),
     "run.ending": Question("run_ending", _read_ending, _write_words),
 }

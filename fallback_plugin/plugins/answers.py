@@ -19,6 +19,7 @@ def _is_history(answer: object) -> bool:
 
 
 _EXPECTED: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
+    "background_model": ("a ModelRef", lambda answer: isinstance(answer, ModelRef)),
     "chat_message": ("a ModelRef", lambda answer: isinstance(answer, ModelRef)),
     "confirm_prompt": (
         "'go' or 'stop'",

@@ -1,6 +1,6 @@
 // The requests of one OpenCode instance to its models, and what Python says of those that fail.
 
-import { agentName, isBeside } from "./agents.js"
+import { agentName, isBackground, isBeside } from "./agents.js"
 import { ENDS_AT_IDLE, HOST_KIND } from "./command-line.js"
 import { WATCHES, wrapFetch } from "./fetch.js"
 import { isAwaited, keepLastRequest } from "./last-requests.js"
@@ -52,9 +52,18 @@ export class Requests {
       stop: this.#lastStop(sessionID),
     }
     const tag = `${this.#name}-${this.#nextTag++}`
-    WATCHES.set(tag, new Watch(this, about))
-    if (WATCHES.size > LIMITS.unusedTags) WATCHES.delete(WATCHES.keys().next().value)
+    keep(new Watch(this, about, tag))
     return tag
+  }
+
+  // A failure goes to the host, which makes a request that nobody waits for once more by itself, even after a stop.
+  handsOn(watch) {
+    if (isBackground(watch.agent)) keep(watch)
+  }
+
+  // Whether a request that nobody waits for is not to be made: the user has stopped the session since it was.
+  isForgone({ sessionID, agent, stop }) {
+    return isBackground(agent) && this.#lastStop(sessionID) !== stop
   }
 
   // Nothing that was announced is watched any more.
@@ -104,6 +113,16 @@ export class Requests {
     this.#standIns.delete(sessionID)
   }
 
+  // Ask which model a request of the host's own goes to in the place of one that rests: those of the user's turns were
+  // sent elsewhere with their prompt. Undefined for its own.
+  async instead(about) {
+    const { sessionID, messageID, agent, model, variant } = about
+    if (!isBackground(agent) || variant) return undefined
+    const reachable = await this.#providers.reachable(about).catch(() => ({}))
+    const answer = await this.#ask("model.background", () => ({ sessionID, messageID, agent, model, tried: [], reachable }))
+    return answer?.model
+  }
+
   // Ask what a failed request is answered with: another model, its own failure but for good, or undefined.
   async nextModel(about, tried, failure, thoughts) {
     const obstacle = thoughts
@@ -114,7 +133,7 @@ export class Requests {
     const awaited = HOST_KIND === "run" && isAwaited(sessionID)
     const params = () => ({ sessionID, messageID, agent, model, tried, failure, reachable, obstacle, awaited })
     const answer = await this.#ask("model.request", params, TIMES.nextModel)
-    if (this.#lastStop(sessionID) !== about.stop) return undefined // the host lets a title go on after a stop
+    if (this.#lastStop(sessionID) !== about.stop) return isBackground(agent) ? { final: true } : undefined
     if (answer?.final && !isBeside(agent)) keepLastRequest(sessionID, { model: tried.at(-1), failure })
     if (!answer?.model) return answer
     if (!isBeside(agent)) keepLastRequest(sessionID, { model: answer.model })
@@ -123,4 +142,9 @@ export class Requests {
     if (this.#standIns.size > LIMITS.standIns) this.#standIns.delete(this.#standIns.keys().next().value)
     return answer
   }
+}
+
+function keep(watch) {
+  WATCHES.set(watch.tag, watch)
+  if (WATCHES.size > LIMITS.unusedTags) WATCHES.delete(WATCHES.keys().next().value)
 }

@@ -17,9 +17,10 @@ export class Watch {
   #failed = false // nobody does
   #flow = null // breaks off an answer that is being handed on
 
-  constructor(requests, about) {
+  constructor(requests, about, tag) {
     this.requests = requests
     this.agent = about.agent
+    this.tag = tag
     this.#about = about
     this.#protocol = PROTOCOLS[about.npm]
   }
@@ -38,6 +39,7 @@ export class Watch {
 
   fetch(straight, url, init) {
     const { sessionID } = this.#about
+    if (this.requests.isForgone(this.#about)) return Promise.reject(new DOMException("The user stopped this turn.", "AbortError"))
     const done = this.requests.began(sessionID, this)
     return this.#answer(straight, url, init).then(
       (response) => this.#followed(response, done, init.signal),
@@ -51,7 +53,7 @@ export class Watch {
   async #answer(straight, url, init) {
     const thoughts = this.#hasThoughts(init.body)
     const tried = []
-    let target = thoughts ? null : this.requests.standIn(this.#about)
+    let target = thoughts ? null : (this.requests.standIn(this.#about) ?? (await this.requests.instead(this.#about)))
     for (;;) {
       const asked = (this.#asked = target ?? this.#about.model)
       const attempt = await this.#attempt(straight, ...(target ? this.#sentTo(target, url, init) : [url, init]))
@@ -61,7 +63,8 @@ export class Watch {
       const next = await this.requests.nextModel(this.#about, tried, attempt.failure, thoughts)
       if (init.signal?.aborted) return attempt.answer() // the user's stop is final
       if (next?.model) target = next.model
-      else return next?.final ? refusal() : attempt.answer()
+      else if (next?.final) return refusal()
+      else return this.requests.handsOn(this), attempt.answer()
     }
   }
 

@@ -54,6 +54,24 @@ def failed(
     return answer
 
 
+def redirected(stage: Stage, model: ModelRef, reachable: frozenset[ModelRef] = EVERYONE) -> ModelRef | None:
+    """Tell that the host is about to ask a model for a title, and return who is to be asked instead."""
+    request = ModelAttempt(
+        session_id=stage.session,
+        message_id="msg_1",
+        agent="title",
+        host_model=model,
+        model=model,
+        tried=(),
+        error=HostError(name=""),
+        reachable=reachable,
+    )
+    stage.look()
+    answer, todo = stage.engine.background_model(request, stage.now)
+    stage.take(todo)
+    return answer
+
+
 def test_a_failed_request_is_answered_by_the_next_model() -> None:
     stage = begin()
     assert failed(stage) == A
@@ -278,6 +296,26 @@ class TestTitles:
         stage = begin("auto")
         stage.abort_requested()
         assert failed(stage, host_model=ModelRef("fake", "small"), agent="title") is None
+
+    def test_P5_a_model_that_rests_is_not_asked_for_a_title(self) -> None:
+        stage = begin("auto")
+        assert redirected(stage, PRIMARY) is None
+        failed(stage, agent="title")
+        assert redirected(stage, PRIMARY) == A
+        assert redirected(stage, PRIMARY, frozenset({B})) == B
+        assert redirected(stage, PRIMARY, frozenset()) is None
+        assert redirected(stage, A) is None
+        stage.now = stage.health.view(stage.now).closed_until(PRIMARY)
+        assert redirected(stage, PRIMARY) is None
+
+    def test_P5_nobody_else_makes_one_after_a_stop_or_where_all_is_left_to_a_replay(self) -> None:
+        stopped = begin("auto")
+        failed(stopped, agent="title")
+        stopped.abort_requested()
+        assert redirected(stopped, PRIMARY) is None
+        replayed = begin("replay")
+        replayed.retry()
+        assert redirected(replayed, PRIMARY) is None
 
     def test_replay_alone_leaves_titles_to_the_host(self) -> None:
         assert failed(begin("replay"), host_model=ModelRef("fake", "small"), agent="title") is None

@@ -114,6 +114,7 @@ def test_a_question_becomes_the_arguments_of_its_hook(
         ),
         ("model.request", ModelRef("p", "m"), {"model": {"providerID": "p", "modelID": "m"}}),
         ("model.request", "final", {"final": True}),
+        ("model.background", ModelRef("p", "m"), {"model": {"providerID": "p", "modelID": "m"}}),
         ("prompt.begins", "stop", {"stop": True}),
         ("prompt.begins", "go", {"stop": False}),
         (
@@ -133,6 +134,7 @@ def test_an_answer_becomes_the_result_the_host_understands(
     "name",
     [
         "chat.message",
+        "model.background",
         "model.request",
         "prompt.begins",
         "run.ending",

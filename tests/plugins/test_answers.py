@@ -17,6 +17,7 @@ def test_every_first_result_hook_has_its_kind_of_answer() -> None:
     [
         ("chat_message", ModelRef("p", "m")),
         ("confirm_prompt", "stop"),
+        ("background_model", ModelRef("p", "m")),
         ("model_attempt_failed", ModelRef("p", "m")),
         ("messages_transform", ()),
         ("messages_transform", [{"info": {}}]),

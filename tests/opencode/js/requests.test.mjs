@@ -69,6 +69,14 @@ async function request(bridge, { body = {}, signal, npm = COMPATIBLE, parent, ..
   return globalThis.fetch("http://p/v1/chat/completions", { method: "POST", headers, body: sent, signal })
 }
 
+// The same as the host's SDKs make it once more by themselves: all is as it was.
+async function repeatable(bridge, about) {
+  const output = { headers: {} }
+  await bridge.hooks["chat.headers"]({ sessionID: "ses_1", model: { ...model("first"), providerID: "p" }, message: { id: "msg_1" }, ...about }, output)
+  const init = { method: "POST", headers: output.headers, body: JSON.stringify({ model: "first", messages: [] }) }
+  return () => globalThis.fetch("http://p/v1/chat/completions", init)
+}
+
 const questions = (bridge) => bridge.received.entries.filter(({ method }) => method === "hook/model.request").map(({ params }) => params)
 
 test("a request that is not watched goes straight on, untouched", async (t) => {
@@ -128,8 +136,31 @@ test("nobody else answers a title whose session the user has stopped since it wa
     new Request("http://host/session/ses_1/abort", { method: "POST" })
     return refused(429)
   }
-  assert.equal((await request(bridge, { agent: "title" })).status, 429)
+  assert.equal((await request(bridge, { agent: "title" })).status, 400) // which the host does not ask for again
   assert.equal(asked.length, 1)
+})
+
+test("a title that failed is not asked for again once the user has stopped its session", async (t) => {
+  const bridge = await watching(t, null)
+  serve = () => refused(429)
+  const again = await repeatable(bridge, { agent: "title" })
+  assert.equal((await again()).status, 429)
+  assert.equal((await again()).status, 429)
+  new Request("http://host/session/ses_1/abort", { method: "POST" })
+  await assert.rejects(again(), { name: "AbortError" })
+  assert.equal(asked.length, 2)
+})
+
+test("a model that rests is not asked for a title", async (t) => {
+  const answers = { "hook/chat.message": null, "hook/model.background": to("q", "third") }
+  const bridge = await watching(t, null, { questions: ["model.request", "model.background", "chat.message"], answers })
+  serve = () => stream(delta("Hi"), END)
+  await request(bridge, { agent: "title" })
+  await request(bridge, { agent: "build" })
+  assert.deepEqual(asked.map(({ body }) => body.model), ["wire-third", "first"])
+  const [question, ...others] = bridge.received.entries.filter(({ method }) => method === "hook/model.background")
+  assert.deepEqual([question.params.tried, question.params.agent, others], [[], "title", []])
+  assert.deepEqual(question.params.reachable, { p: ["first", "second"], q: ["third"] })
 })
 
 test("another model of the same provider gets the request as it was, but for the name", async (t) => {

@@ -13,7 +13,7 @@ from tests.loopback.opencode_home import OpenCodeHome, provider_each, ref
 from tests.loopback.opencode_run import run
 from tests.loopback.opencode_server import OpenCodeServer
 from tests.loopback.provider import SMALL_MODEL, ScriptedProvider
-from tests.loopback.reply import status, stream, tool_call
+from tests.loopback.reply import Gate, status, stream, tool_call
 from tests.loopback.turn import PROMPT, Turn
 from tests.opencode.real.conftest import BeginTurn, StartServer
 
@@ -58,7 +58,16 @@ SETTINGS: Final = "\n".join(
 )
 AGENTS: Final = [*SDKS, "login", "to-login", "signed", "hopeless"]
 REFUSED: Final = ("refused", "refused-as-well")
-OPENAI_COMPATIBLE: Final = ("limited", "fallback", "before-login", "parent", "child", "awaited", *REFUSED)
+OPENAI_COMPATIBLE: Final = (
+    "limited",
+    "fallback",
+    "before-login",
+    "parent",
+    "child",
+    "awaited",
+    "held",
+    *REFUSED,
+)
 
 
 def log_in(home: OpenCodeHome) -> None:
@@ -223,3 +232,28 @@ def test_a_title_is_written_by_the_next_model(server: OpenCodeServer, provider: 
         return event["type"] == "session.updated" and info.get("title") == "Answer of fallback."
 
     server.events.wait_for(titled, since=began)
+
+    # The model rests now: the next session's title is not asked of it.
+    asked_before, began = len(provider.requests(SMALL_MODEL)), server.events.position
+    server.prompt(server.create_session(title=None), PROMPT, ref("fallback"))
+    server.events.wait_for(titled, since=began)
+    assert len(provider.requests(SMALL_MODEL)) == asked_before
+
+
+def test_P2_a_title_is_not_asked_for_again_after_a_stop(
+    server: OpenCodeServer, provider: ScriptedProvider
+) -> None:
+    """OpenCode makes up a title beside the turn and goes on with it after a stop."""
+    server.home.command("health", "clear", "--all")
+    gate = Gate()
+    provider.script(SMALL_MODEL, (gate, *status(429)))
+    provider.script("held", (gate, *stream("Answer.")))
+    session = server.create_session(title=None)
+    server.prompt(session, PROMPT, ref("held"))
+    provider.wait_for(lambda: len(provider.requests(session=session)) == len(("title", "answer")))
+
+    server.abort(session)
+    gate.open()
+
+    # Its SDK asks again after 2 s.
+    assert provider.is_quiet(session, after=2, window_s=4.0)
