@@ -232,6 +232,20 @@ async def test_model_attempt_failed_may_answer_with_another_model() -> None:
     assert await answered("model_attempt_failed", MODEL, attempt=attempt) == {"attempt": attempt}
 
 
+async def test_background_model_may_answer_with_another_model() -> None:
+    attempt = ModelAttempt(
+        session_id="s",
+        message_id="m",
+        agent="title",
+        host_model=MODEL,
+        model=MODEL,
+        tried=(),
+        error=HostError(name=""),
+    )
+
+    assert await answered("background_model", MODEL, attempt=attempt) == {"attempt": attempt}
+
+
 async def test_confirm_prompt_may_answer_with_a_stop() -> None:
     arguments = await answered("confirm_prompt", "stop", message_id="m")
 
