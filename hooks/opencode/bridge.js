@@ -47,7 +47,7 @@ export class Bridge {
   #early = new EarlyEvents()
   #steps = new UnfinishedSteps()
   #gate
-  #onStop = (sessionID) => this.#stopped(sessionID)
+  #onStop = (sessionID, ended) => this.#stopped(sessionID, ended)
   #chains = null
   #nextId = 1
   #open = new Map() // id -> what to do with the answer
@@ -74,9 +74,9 @@ export class Bridge {
   }
 
   // The user stops a session, of this instance or another.
-  #stopped(sessionID) {
+  #stopped(sessionID, ended) {
     this.event({ type: STOP_REQUESTED, properties: { sessionID } })
-    this.#gate.stopped(sessionID, this.#sequence)
+    this.#gate.stopped(sessionID, this.#sequence, ended)
   }
 
   #watchEditor() {

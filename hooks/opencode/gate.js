@@ -22,9 +22,11 @@ export class Gate {
     this.#crossings = new Crossings((sessionID) => isSessionIdle(client, sessionID))
   }
 
-  // The user's stop was told as the event of this sequence.
-  stopped(sessionID, sequence) {
+  // The user's stop was told as the event of this sequence. A message that comes before its end, where that shows,
+  // waits for that: the run which is being stopped would take it in and never answer it.
+  stopped(sessionID, sequence, ended) {
     this.#crossings.stopped(sessionID, sequence)
+    if (ended) this.#crossings.began(sessionID, ended)
   }
 
   lastStop(sessionID) {

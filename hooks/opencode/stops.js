@@ -14,14 +14,17 @@ const STOPS = {
 }
 const INSTALLED = Symbol.for("fallback-plugin.stops")
 
-// Call each watcher with the session of every stop, until it is deleted from this set again.
+// Call each watcher with the session of every stop, until it is deleted from this set again, and with a promise of its
+// end, where that shows: a server answers it once the run is over.
 export const STOP_WATCHERS = (globalThis[INSTALLED] ??= new Set())
 
 export function watchStops(watcher) {
   STOP_WATCHERS.add(watcher)
   if (STOP_WATCHERS[INSTALLED]) return
   STOP_WATCHERS[INSTALLED] = true
-  onServerRequest("stops", ({ method, url, headers }) => saw(method, url, (header) => headers[header]))
+  onServerRequest("stops", ({ method, url, headers }, response) => {
+    saw(method, url, (header) => headers[header], () => new Promise((resolve) => response.once("close", resolve)))
+  })
   globalThis.Request = new Proxy(globalThis.Request, {
     construct(target, given, newTarget) {
       const request = Reflect.construct(target, given, newTarget)
@@ -31,11 +34,12 @@ export function watchStops(watcher) {
   })
 }
 
-function saw(method, url, header) {
+function saw(method, url, header, end) {
   try {
     const [, session] = STOPS[method]?.exec(url) ?? []
     if (!session || header(TAG)) return
-    for (const watcher of STOP_WATCHERS) watcher(decodeURIComponent(session))
+    const ended = end?.()
+    for (const watcher of STOP_WATCHERS) watcher(decodeURIComponent(session), ended)
   } catch {
     // the host's request matters more
   }

@@ -1,6 +1,7 @@
 // Calls of Python and the user's stops and messages that cross.
 
 import assert from "node:assert/strict"
+import { createServer, request } from "node:http"
 import { test } from "node:test"
 
 import { prompt, start } from "./bridge-under-test.mjs"
@@ -208,6 +209,28 @@ test("of several that wait each is made after the one before, and a stop is for 
   await assert.rejects(ask("msg_2"), /stopped/)
   await making[1]
   await assert.rejects(ask("msg_3"), /stopped/)
+})
+
+test("a message that comes while the host carries a stop out is made after its end", async (t) => {
+  const { make, made } = await crossing(t, [])
+  let answer
+  const heard = new Promise((resolve) => {
+    const server = createServer((_, response) => {
+      answer = () => response.end("true")
+      resolve()
+    })
+    t.after(() => server.close())
+    server.listen(0, "127.0.0.1", () => {
+      request({ port: server.address().port, host: "127.0.0.1", path: "/session/ses_1/abort", method: "POST" }, (response) => response.resume()).end()
+    })
+  })
+  await heard
+  const making = make("msg_2")
+  await new Promise((resolve) => setTimeout(resolve, 60))
+  assert.deepEqual(made, [])
+  answer()
+  await making
+  assert.deepEqual(made, ["msg_2"])
 })
 
 test("nor one that is stopped before its run begins, unless it is sent again", async (t) => {
