@@ -120,12 +120,15 @@ def _turn_of(session: Session, message: AssistantMessage, now: float) -> Turn | 
     turn = session.turn
     if turn is not None and message.parent_id == turn.message_id:
         return turn
-    if message.completed or message.error is not None or message.agent in BESIDE:
+    waited = session.queued is not None and message.parent_id == session.queued.id
+    is_over = message.completed or message.error is not None
+    # A busy host shows an answer first when it has failed already.
+    if (is_over and not waited) or message.agent in BESIDE:
         return None
     if turn is not None and turn.awaits(message.model) and not session.known.get(message.parent_id):
         turn.message_id = message.parent_id
         return turn
-    if session.switch is not None and (session.queued is None or message.parent_id != session.queued.id):
+    if session.switch is not None and not waited:
         return None
     return begin_unseen_turn(
         session, message.parent_id, message.model, message.agent, now, seen_at=message.created_at

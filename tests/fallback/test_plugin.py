@@ -162,6 +162,7 @@ def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
     }
     assert hooks == {
         "chat_message",
+        "background_model",
         "confirm_prompt",
         "host_started",
         "host_stopping",
