@@ -3,6 +3,8 @@
 A table may say ``paid = true`` as well: every token of that model costs money.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -12,6 +14,8 @@ from fallback_plugin.errors import ModelRefError
 from fallback_plugin.model_ref import ModelRef
 
 _KEYS: Final = ("model", "variant", "paid")
+_SEVERAL: Final = re.compile(r"[,;]|/.*\s\S*/", re.DOTALL)
+"""What no model's name holds: a comma, a semicolon, or a second ``provider/model`` behind white space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def model_ref(entry: object) -> ModelRef:
     if isinstance(entry, ChainEntry):
         return entry.model
     if isinstance(entry, str):
-        return ModelRef.parse(entry)
+        return _parsed(entry)
     if not isinstance(entry, Mapping):
         raise ModelRefError(
             f'{entry!r} is not a model; write "provider/model" or {{ model = "provider/model" }}'
@@ -60,7 +64,7 @@ def model_ref(entry: object) -> ModelRef:
     name, variant = entry.get("model"), entry.get("variant")
     if not isinstance(name, str):
         raise ModelRefError('a chain entry needs model = "provider/model"')
-    ref = ModelRef.parse(name)
+    ref = _parsed(name)
     if variant is None:
         return ref
     if not isinstance(variant, str) or not variant.strip():
@@ -68,6 +72,23 @@ def model_ref(entry: object) -> ModelRef:
     if ref.variant not in (None, variant.strip()):
         raise ModelRefError(f"{name!r} already names the variant {ref.variant!r}; give it once")
     return replace(ref, variant=variant.strip())
+
+
+def names_several(entry: object) -> bool:
+    """Tell whether an entry is one string, or a table of one, that seems to hold several models."""
+    name = entry.get("model") if isinstance(entry, Mapping) else entry
+    return isinstance(name, str) and bool(_SEVERAL.search(name.strip()))
+
+
+def _parsed(text: str) -> ModelRef:
+    """Read one model's name; a string that holds several is refused with the list to write in its place."""
+    if not names_several(text):
+        return ModelRef.parse(text)
+    models = [piece for piece in re.split(r"[,;\s]+", text) if "/" in piece]
+    if len(models) > 1:
+        chain = json.dumps(models, ensure_ascii=False)
+        raise ModelRefError(f"{text!r} is several models in one string; write a list: {chain}")
+    raise ModelRefError(f"{text!r} is not a model: its name has no comma; write it as provider/model")
 
 
 def _check_keys(entry: Mapping[object, object]) -> None:

@@ -10,7 +10,7 @@ from fallback_plugin.settings.chain_entry import repeated_entries
 from fallback_plugin.settings.discovery import candidate_files, home, present, project_files, user_file
 from fallback_plugin.settings.environment import BLOCK_VARIABLE, blocked_names, environment_layer
 from fallback_plugin.settings.findings import Finding, layer_findings
-from fallback_plugin.settings.host_config import read_host_config
+from fallback_plugin.settings.host_config import host_config_warnings, read_host_config
 from fallback_plugin.settings.layer import Layer, LayerName, Origin, dotted, merge
 from fallback_plugin.settings.sanitize import with_absolute_paths, with_agents_by_key, without_untrusted
 from fallback_plugin.settings.tables import Settings
@@ -87,6 +87,7 @@ def load_settings(
             if _same_project(place, places[0])
         ]
 
+    warnings += host_config_warnings(host_config)
     layers += [
         Layer(name="host config", values=read_host_config(host_config)),
         environment_layer(environ),

@@ -25,7 +25,7 @@ from fallback_plugin.settings.store_url import StoreUrl, store_url, variable_nam
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
-_MODEL_NAME_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": "^[^/]+/.+$"}
+_MODEL_NAME_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": "^[^/,;]+/[^,;]+$"}
 _CHAIN_ENTRY_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
         _MODEL_NAME_SCHEMA,

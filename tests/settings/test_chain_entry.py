@@ -14,6 +14,8 @@ from fallback_plugin.settings.chain_entry import chain_entries, model_ref, repea
         ({"model": "openai/gpt-5.1:high", "variant": "high"}, ModelRef("openai", "gpt-5.1", "high")),
         ({"model": "ollama/qwen3:8b", "variant": "low"}, ModelRef("ollama", "qwen3:8b", "low")),
         (ModelRef("a", "b"), ModelRef("a", "b")),
+        ("lmstudio/My Model 7B", ModelRef("lmstudio", "My Model 7B")),
+        (" openrouter/acme/first ", ModelRef("openrouter", "acme/first")),
     ],
 )
 def test_an_entry_names_a_model_with_its_variant(entry: object, ref: ModelRef) -> None:
@@ -32,6 +34,14 @@ def test_an_entry_names_a_model_with_its_variant(entry: object, ref: ModelRef) -
         ({"model": "a/b", "colour": "red"}, "has model, variant and paid"),
         ({"model": "a/b", "variant": " "}, "is not a variant"),
         ({"model": "a/b:low", "variant": "high"}, "give it once"),
+        ("a/b, c/d", r'several models in one string; write a list: \["a/b", "c/d"\]'),
+        ("a/b,c/d:high", r'write a list: \["a/b", "c/d:high"\]'),
+        ("a/b; c/d", r'write a list: \["a/b", "c/d"\]'),
+        ("a/b c/d", r'write a list: \["a/b", "c/d"\]'),
+        ("a/b\n c/d", r'write a list: \["a/b", "c/d"\]'),
+        ({"model": "a/b, c/d"}, r'write a list: \["a/b", "c/d"\]'),
+        ("a/gpt-5,1", "its name has no comma"),
+        ("a/b,", "its name has no comma"),
     ],
 )
 def test_an_odd_entry_is_refused_with_advice(entry: object, message: str) -> None:

@@ -72,6 +72,28 @@ from tests.settings.conftest import Machine
             '2:1: fallback.fallback_models: 5 is not a chain; write ["provider/model", "provider/model"]',
         ),
         (
+            "[fallback]\nfallback_models = 'p/a, q/b'",
+            (
+                "2:1: fallback.fallback_models[0]: 'p/a, q/b' is several models in one string; "
+                'write a list: ["p/a", "q/b"]'
+            ),
+        ),
+        (
+            "[agents.x]\nfallback_models = ['p/a', 'p/a, q/b']",
+            (
+                "2:27: agents.x.fallback_models[1]: 'p/a, q/b' is several models in one string; "
+                'write a list: ["p/a", "q/b"]'
+            ),
+        ),
+        (
+            "[agents.x]\nmodel = 'p/a,q/b'",
+            '2:1: agents.x.model: \'p/a,q/b\' is several models in one string; write a list: ["p/a", "q/b"]',
+        ),
+        (
+            "[serve]\nmodel = 'p/a q/b'",
+            '2:1: serve.model: \'p/a q/b\' is several models in one string; write a list: ["p/a", "q/b"]',
+        ),
+        (
             "[models.gpt]",
             "1:1: models.gpt: 'gpt' is not a model: write it as provider/model, e.g. openai/gpt-5.1",
         ),

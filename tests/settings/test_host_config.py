@@ -128,3 +128,23 @@ def test_whatever_the_host_holds_can_be_loaded(machine_without_files: Machine, r
 def machine_without_files(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     folder = tmp_path_factory.mktemp("machine")
     return Machine(folder, folder)
+
+
+@pytest.mark.parametrize(
+    ("agent", "key"),
+    [
+        ({"fallback_models": "a/b, c/d"}, "fallback_models"),
+        ({"fallback_models": ["a/b, c/d"]}, "fallback_models"),
+        ({"options": {"fallback_models": "a/b, c/d"}}, "options.fallback_models"),
+        ({"model": "a/b, c/d"}, "model"),
+    ],
+)
+def test_several_models_in_one_string_are_left_out_with_a_warning(
+    machine: Machine, agent: object, key: str
+) -> None:
+    loaded = machine.load(host_config={"agent": {"build": agent}})
+    assert loaded.settings.agents == {}
+    assert loaded.warnings == (
+        f"host config: agent.build.{key}: 'a/b, c/d' is several models in one string; "
+        'write a list: ["a/b", "c/d"]; it is left out',
+    )
