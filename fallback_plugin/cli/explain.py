@@ -57,7 +57,7 @@ def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:
             f"  because:     {_cause(why)}",
             f"  seen as:     {why['sign'] or 'the failure of the last model left'}",
             f"  rule:        {why['rule'] or 'none: nobody knows this failure'}",
-            f"  closes:      {why['scope']}",
+            f"  closes:      {why['scope'] or 'nothing'}",
             *dict.fromkeys(f"  {label} {each['model']}: {_obstacle(each)}" for each in why["passed_over"]),
             f"  taken:       {why['taken'] or 'nothing: no candidate was left'}",
         ]

@@ -4,12 +4,13 @@ Structured evidence goes first: the host's error name, the provider's code, the 
 status more exact (a 429 that is about money, a 400 that is an overflow), never a bare number in prose.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from fallback_plugin.events import HostError
-from fallback_plugin.fallback.evidence import Evidence, gather
+from fallback_plugin.fallback.evidence import MAX_TEXT, Evidence, gather
 from fallback_plugin.fallback.reset_time import sensible, told_wait_s
 from fallback_plugin.fallback.rules.host import NAMES
 from fallback_plugin.fallback.rules.order import RULES
@@ -48,6 +49,12 @@ _SAMPLES: Final = (
 """Sentences that everything is looked for in."""
 
 
+_VARIABLE: Final = (
+    r"environment variable ([A-Za-z_][A-Za-z0-9_]{0,99})\b|\b([A-Z][A-Z0-9_]{0,99}) environment variable"
+)
+"""How our own host and the AI SDK name the variable that holds no key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A classified failure.
@@ -62,6 +69,7 @@ class Failure:
         lasting: a short wait cannot help, though it does for most failures of the kind.
         cut_off: the answer had begun to come and ended without its proper end.
         local: no request was sent, for want of a setting of this process; nothing is closed for others.
+        variable: the environment variable whose key is missing, where the host names it.
     """
 
     kind: FailureKind
@@ -73,6 +81,7 @@ class Failure:
     lasting: bool = False
     cut_off: bool = False
     local: bool = False
+    variable: str | None = None
 
     def with_host_wait(self, wait_s: float) -> "Failure":
         """Return the failure with the host's own wait for its next attempt, where that says something."""
@@ -124,7 +133,13 @@ def classify(
         evidence=row.evidence,
         lasting=lasting or (retry_after_s or 0) > PATIENCE_S,
         local=row.local,
+        variable=_variable(error.message) if row.local and row.kind == "auth" else None,
     )
+
+
+def _variable(text: str) -> str | None:
+    found = re.search(_VARIABLE, text[:MAX_TEXT])
+    return found[1] or found[2] if found else None
 
 
 def warm_up() -> Iterator[None]:

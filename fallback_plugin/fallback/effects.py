@@ -1,5 +1,6 @@
 """What the engine asks to be done, and what it is told of the outcome."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -185,6 +186,7 @@ class Why:
         failure: what was made of it.
         taken: the model that is asked next, None if none is left.
         passed_over: the candidates before that one, and why each was not taken.
+        closes: what is closed by the failure, None if nothing is.
     """
 
     turn: str
@@ -193,6 +195,12 @@ class Why:
     failure: Failure
     taken: ModelRef | None = None
     passed_over: tuple[PassedOver, ...] = ()
+    closes: Scope | None = None
+
+
+def scope_of(closed: Sequence[CloseModel]) -> Scope | None:
+    """Return what is being closed, None if nothing is."""
+    return closed[0].scope if closed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +214,18 @@ class Record:
 
     @classmethod
     def of_step(
-        cls, session_id: str, turn: str, sign: str, failure: Failure, plan: Plan, *, how: str = ""
+        cls,
+        session_id: str,
+        turn: str,
+        sign: str,
+        failure: Failure,
+        plan: Plan,
+        *,
+        closed: Sequence[CloseModel],
+        how: str = "",
     ) -> "Record":
         """Write down a step along the chain: the failed model is left, or asked once more."""
-        why = Why(turn, sign, plan.failed, failure, plan.model, plan.passed_over)
+        why = Why(turn, sign, plan.failed, failure, plan.model, plan.passed_over, scope_of(closed))
         reason = f"{plan.failed}: {failure.kind} by {failure.evidence}{how}"
         return cls(session_id, "retry" if plan.retries else "switch", reason, why)
 

@@ -17,7 +17,7 @@ from fallback_plugin.fallback.follow import BESIDE, COMPACTION_AGENT, begin_unse
 from fallback_plugin.fallback.no_chain import say_no_chain
 from fallback_plugin.fallback.owing import owe, owes
 from fallback_plugin.fallback.policy import leaves
-from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
+from fallback_plugin.fallback.session import Attempt, Session, Turn, same_model, sign_of
 from fallback_plugin.fallback.shared_health import SessionHealth, SharedHealth
 from fallback_plugin.fallback.state import FallbackState, Plan, Planned, Unfit
 from fallback_plugin.hookspecs import ModelAttempt, NextModel
@@ -179,7 +179,7 @@ class _Case:
         failed.failed = True
         turn.reasons[failed.model] = failure
         attempt = _take_over(session, turn, failed, plan.model, request=self.request, now=context.now)
-        sign = SIGNS[self.request.ending]
+        sign = sign_of(self.request.ending, failure)
         if plan.retries:
             said, closed = toasts.retrying(failed.model, failure), []
         else:
@@ -188,7 +188,7 @@ class _Case:
         return [
             *stop_timers(session),
             *closed,
-            Record.of_step(session.id, turn.message_id, sign, failure, plan, how=", inline"),
+            Record.of_step(session.id, turn.message_id, sign, failure, plan, closed=closed, how=", inline"),
             # A run prints its notes: one line, once the next model answers.
             *(context.toast(session, said) if context.host_kind != "run" else []),
             *context.first_token_timer(session, attempt),

@@ -187,7 +187,7 @@ def _said_redirected(
     until = health.closed_until(left)
     passed_over = (PassedOver(left, "cooling", until), *plan.passed_over)
     sign = "it was closed when the prompt came"
-    why = Why(request.message_id or "", sign, left, failure, plan.model, passed_over)
+    why = Why(request.message_id or "", sign, left, failure, plan.model, passed_over, key.scope)
     toast = toasts.redirected(left, failure, until, plan.model)
     return [
         *context.toast(session, toast, once=_once(request, "redirected")),

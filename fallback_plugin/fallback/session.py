@@ -9,6 +9,7 @@ from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.guards import AbortLedger
 from fallback_plugin.fallback.replay import Replay
 from fallback_plugin.fallback.state import FallbackState, Plan, Snapshot
+from fallback_plugin.fallback.toasts import unsent
 from fallback_plugin.hookspecs import PromptRequest
 from fallback_plugin.host_client import Receipt
 from fallback_plugin.model_ref import ModelRef
@@ -44,6 +45,12 @@ SIGNS: Final[Mapping[RunState | Ending, str]] = {
     "broken": "its answer broke off",
 }
 """What was seen of a failure, by how the run stood then, or by how the one request ended."""
+
+
+def sign_of(stood: RunState | Ending, failure: Failure) -> str:
+    """Say what was seen of a failure; of one that was local, why no request was sent."""
+    return unsent(failure) if failure.local else SIGNS[stood]
+
 
 Phase: TypeAlias = Literal[
     "claiming", "aborting", "settling", "reading", "reverting", "deleting", "dispatching"

@@ -11,7 +11,7 @@ from fallback_plugin.fallback.effects import Effect, Record
 from fallback_plugin.fallback.first_answer import fallback_in_use, first_answer
 from fallback_plugin.fallback.owing import owe
 from fallback_plugin.fallback.replay import in_place, turn_to_replay
-from fallback_plugin.fallback.session import SIGNS, Attempt, Session, Turn, same_model
+from fallback_plugin.fallback.session import Attempt, Session, Turn, same_model, sign_of
 from fallback_plugin.fallback.shared_health import SharedHealth
 from fallback_plugin.fallback.signals import empty_answer
 from fallback_plugin.fallback.state import Refusal
@@ -58,10 +58,12 @@ def settle(
     turn.attempt.asked_at = context.now
     turn.attempt.awaited = context.host_kind == "run"
     prompt = in_place(user, planned.model)
+    closed = [] if planned.retries else context.close(session, failed.model, failure)
+    sign = sign_of(owed.sign, failure)
     effects: list[Effect] = [
-        *([] if planned.retries else context.close(session, failed.model, failure)),
+        *closed,
         Record.of_step(
-            session.id, turn.message_id, SIGNS[owed.sign], failure, planned, how=", at the end of the run"
+            session.id, turn.message_id, sign, failure, planned, closed=closed, how=", at the end of the run"
         ),
     ]
     return Settlement(turn, turn.attempt, prompt, tuple(doomed)), effects

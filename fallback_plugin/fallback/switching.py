@@ -31,13 +31,13 @@ from fallback_plugin.fallback.effects import (
     Unrevert,
     Why,
     crossed,
+    scope_of,
 )
 from fallback_plugin.fallback.exhaustion import say_exhausted
 from fallback_plugin.fallback.guards import RetryInFlight
 from fallback_plugin.fallback.reopening import reopened, wait_for_reopening
 from fallback_plugin.fallback.replay import Replay, turn_to_replay
 from fallback_plugin.fallback.session import (
-    SIGNS,
     STOPPED_BY_USER,
     WENT_ON,
     Attempt,
@@ -45,6 +45,7 @@ from fallback_plugin.fallback.session import (
     Session,
     Switch,
     Turn,
+    sign_of,
 )
 from fallback_plugin.fallback.state import FallbackState, Planned, Refusal
 from fallback_plugin.host_client import STOPPED, Receipt
@@ -141,7 +142,8 @@ class Switching:
         if failure.kind == "overflow":
             return [Record(session.id, "no switch: overflow", f"{attempt.model}: no larger window is known")]
         closed = context.close(session, attempt.model, failure)
-        why = Why(turn.message_id, "", attempt.model, failure, None, refusal.passed_over)
+        sign = toasts.unsent(failure) if failure.local else ""
+        why = Why(turn.message_id, sign, attempt.model, failure, None, refusal.passed_over, scope_of(closed))
         exhausted = say_exhausted(session, turn, refusal, why, context)
         waiting = wait_for_reopening(session, turn, session.state, context) if session.state else []
         return [*closed, *exhausted, *waiting]
@@ -214,13 +216,13 @@ class Switching:
             session.ledger.answered(attempt.number, context.now)
             self.release(session)
             return [Record(session.id, "no switch: another instance has it", str(attempt.model))]
-        sign = SIGNS[switch.run]
+        sign = sign_of(switch.run, switch.failure)
         how = f", and {switch.plan.model} is open again" if switch.back else ""
-        record = Record.of_step(
-            session.id, switch.turn.message_id, sign, switch.failure, switch.plan, how=how
-        )
         closes = not (switch.plan.retries or switch.back)
         closed = context.close(session, switch.plan.failed, switch.failure) if closes else []
+        record = Record.of_step(
+            session.id, switch.turn.message_id, sign, switch.failure, switch.plan, closed=closed, how=how
+        )
         if switch.run == "finished":
             switch.phase = "settling"
             return [*closed, StartTimer(session.id, "settle", attempt.number, SETTLE_S), record]

@@ -50,6 +50,12 @@ def describe(failure: Failure) -> str:
     return f"{words} ({failure.http_status})" if failure.http_status else words
 
 
+def unsent(failure: Failure) -> str:
+    """Say of a local failure that no request was sent, and why."""
+    variable = f": the environment variable {failure.variable} holds no key" if failure.variable else ""
+    return f"no request was sent, {describe(failure)}{variable}"
+
+
 def switching(failed: ModelRef, failure: Failure, model: ModelRef) -> Toast:
     """Say at dispatch what failed and what is being tried."""
     return Toast(

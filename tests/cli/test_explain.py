@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fallback_plugin.cli.main import command_line
+from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback import effects
 from fallback_plugin.fallback.classify import Failure
 from fallback_plugin.fallback.decisions import DecisionLog
@@ -17,6 +18,7 @@ from fallback_plugin.fallback.effects import Record, Why
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.state import PassedOver
 from tests.fallback.stage import PRIMARY, A, B, Stage, settings
+from tests.fallback.test_inline import begin, failed
 
 
 @pytest.fixture
@@ -40,6 +42,7 @@ def switch(session: str = "ses_1") -> Record:
         failure(http_status=429, retry_after_s=60.0),
         B,
         (PassedOver(A, "cooling", 1_787_220_060.0), PassedOver(PRIMARY, "takes no images")),
+        "account",
     )
     return Record(session, "switch", "why", why)
 
@@ -91,6 +94,62 @@ def test_a_model_that_a_redirect_passed_over_is_said_once(log: DecisionLog) -> N
     twice = Why("msg_1", "", PRIMARY, failure(), B, (PassedOver(A, "cooling"), PassedOver(A, "cooling")))
     log.write(Record("ses_1", "switch", "why", twice), 1.0)
     assert run("explain").stdout.count("passed over:") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (
+            HostError(name="ProviderAuthError", message="fake: the environment variable F_KEY holds no key"),
+            "no request was sent, no key is set: the environment variable F_KEY holds no key",
+        ),
+        (
+            HostError(
+                name="LoadAPIKeyError", message="Pass it, or set the OPENAI_API_KEY environment variable."
+            ),
+            "no request was sent, no key is set: the environment variable OPENAI_API_KEY holds no key",
+        ),
+        (HostError(name="ProviderAuthError", message="log in"), "no request was sent, no key is set"),
+        (
+            HostError(name="ProviderModelNotFoundError", message="Model not found: fake/primary."),
+            "no request was sent, unknown to the host",
+        ),
+    ],
+)
+def test_of_a_failure_without_a_request_it_is_said_that_none_was_sent_and_nothing_closed(
+    error: HostError, seen: str, log: DecisionLog
+) -> None:
+    inline, replay = begin(), begin("replay")
+    assert failed(inline, error=error) == A
+    replay.error({"name": error.name, "data": {"message": error.message}})
+    for stage in (inline, replay):
+        switched = next(each for each in stage.all(Record) if each.decision == "switch")
+        log.write(switched, stage.now)
+        lines = [line.strip() for line in run("explain").stdout.splitlines()]
+        assert f"seen as:     {seen}" in lines
+        assert "closes:      nothing" in lines
+        assert stage.all(effects.CloseModel) == []
+
+
+def test_of_the_last_model_left_it_is_said_as_well(log: DecisionLog) -> None:
+    stage = Stage(Engine(settings(("fake/primary",))))
+    stage.user()
+    stage.answer("msg_2")
+    message = "the environment variable F_KEY holds no key"
+    stage.error({"name": "ProviderAuthError", "data": {"message": message}})
+    (record,) = (each for each in stage.all(Record) if each.decision == "exhausted")
+    log.write(record, stage.now)
+    said = run("explain").stdout
+    assert "no request was sent, no key is set: the environment variable F_KEY holds no key" in said
+    assert "closes:      nothing" in said
+
+
+@pytest.mark.parametrize(("ending", "closes"), [("empty", "nothing"), ("cut", "model")])
+def test_what_is_closed_is_told_as_it_was_done(ending: Ending, closes: str, log: DecisionLog) -> None:
+    stage = begin()
+    assert failed(stage, ending=ending) == A
+    log.write(next(each for each in stage.all(Record) if each.decision == "switch"), stage.now)
+    assert f"  closes:      {closes}" in run("explain").stdout.splitlines()
 
 
 def test_P4_a_redirect_is_explained_with_its_end(log: DecisionLog) -> None:

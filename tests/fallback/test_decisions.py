@@ -22,6 +22,7 @@ WHY = Why(
     failure=Failure(kind="quota", scope="account", retry_after_s=60, http_status=429, evidence="code:x"),
     taken=B,
     passed_over=(PassedOver(A, "cooling", 1_060.0),),
+    closes="account",
 )
 
 
