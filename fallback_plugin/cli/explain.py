@@ -5,12 +5,15 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from fallback_plugin.cli.printable import printable
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
+
+MOST_SHOWN: Final = 5
+"""Sessions that are named to somebody who asks for one that nobody knows."""
 
 
 @click.command()
@@ -21,7 +24,10 @@ from fallback_plugin.cli.settings_in_force import config_option, settings_in_for
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a decision instead of text.")
 @config_option
 def explain(session: str | None, *, everything: bool, as_json: bool, config_file: Path | None) -> None:
-    """Say why the last switch of SESSION happened; by default of the session that had one last."""
+    """Say why the last switch of SESSION happened; by default of the session that had one last.
+
+    The beginning of a session's id will do, where it fits one session only.
+    """
     from fallback_plugin.fallback.decisions import (  # noqa: PLC0415 -- pydantic, needed here only
         beside,
         last_answers,
@@ -35,14 +41,35 @@ def explain(session: str | None, *, everything: bool, as_json: bool, config_file
     except OSError as error:
         click.echo(f"error: {file}: it cannot be read ({error.strerror or error})", err=True)
         click.get_current_context().exit(1)
+    if session is not None:
+        session = _whole_id(session, decisions, file)
     answers = last_answers(decisions, session)
     if not answers:
-        of = f" of session {session}" if session else ""
+        of = f" of session {printable(session)}" if session else ""
         click.echo(f"no failure{of} has been answered yet, as far as {file} tells")
         return
     for answer in answers if everything else answers[-1:]:
         for line in map(json.dumps, answer) if as_json else _lines(answer):
             click.echo(printable(line))
+
+
+def _whole_id(given: str, decisions: Sequence[Mapping[str, Any]], file: Path) -> str:
+    """Return the id of the session that is meant; the command ends where that is none, or one of several."""
+    latest_first = list(dict.fromkeys(each["session"] for each in reversed(decisions)))
+    found = [each for each in latest_first if each == given] or [
+        each for each in latest_first if given and each.startswith(given)
+    ]
+    if len(found) == 1:
+        return found[0]
+    shown = found or latest_first
+    listed = ", ".join(shown[:MOST_SHOWN]) + (", …" if len(shown) > MOST_SHOWN else "")
+    if found:
+        problem = f"{given!r} is the beginning of several sessions: {listed}"
+    else:
+        known = f"the latest ones are {listed}" if listed else "it knows of none yet"
+        problem = f"{file} knows of no session {given!r}; {known}"
+    click.echo(printable(f"error: {problem}"), err=True)
+    click.get_current_context().exit(1)
 
 
 def _lines(answer: Sequence[Mapping[str, Any]]) -> list[str]:

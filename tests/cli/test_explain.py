@@ -189,10 +189,44 @@ def test_every_answer_of_a_session_may_be_asked_for(log: DecisionLog) -> None:
 
 @pytest.mark.parametrize(("arguments", "of"), [([], ""), (["ses_9"], " of session ses_9")])
 def test_where_nothing_was_answered_that_is_said(arguments: list[str], of: str, log: DecisionLog) -> None:
+    log.write(Record("ses_9", "no switch: no chain", "fake/primary: quota"), 1.0)
     result = run("explain", *arguments)
     assert result.exit_code == 0
     assert result.stdout.startswith(f"no failure{of} has been answered yet")
     assert str(log.file) in result.stdout
+
+
+def test_the_beginning_of_an_id_names_its_session(log: DecisionLog) -> None:
+    for session in ("ses_de13884e77", "ses_de2", "ses_de"):
+        log.write(switch(session), 1.0)
+    assert "session ses_de13884e77: " in run("explain", "ses_de13884e").stdout
+    assert "session ses_de: " in run("explain", "ses_de").stdout
+    log.write(switch("ses_f1"), 2.0)
+    assert "session ses_f1: " in run("explain", "ses_f").stdout
+
+
+@pytest.mark.parametrize(
+    ("kept", "given", "problem"),
+    [
+        ([], "ses_9", "{file} knows of no session 'ses_9'; it knows of none yet"),
+        (["ses_1", "ses_2"], "ses_9", "{file} knows of no session 'ses_9'; the latest ones are ses_2, ses_1"),
+        (["ses_1", "ses_2"], "", "{file} knows of no session ''; the latest ones are ses_2, ses_1"),
+        (["ses_1", "ses_2"], "ses_", "'ses_' is the beginning of several sessions: ses_2, ses_1"),
+        (
+            [f"ses_{number}" for number in range(7)],
+            "other",
+            "{file} knows of no session 'other'; the latest ones are ses_6, ses_5, ses_4, ses_3, ses_2, …",
+        ),
+    ],
+)
+def test_an_id_that_names_no_session_is_an_error_which_names_the_latest(
+    kept: list[str], given: str, problem: str, log: DecisionLog
+) -> None:
+    for session in kept:
+        log.write(switch(session), 1.0)
+    result = run("explain", given)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {problem.format(file=log.file)}\n"
 
 
 def test_a_decision_without_its_reason_is_told_all_the_same(log: DecisionLog) -> None:
