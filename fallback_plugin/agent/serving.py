@@ -22,6 +22,7 @@ from fallback_plugin.agent.http.server import serve
 from fallback_plugin.agent.memory.digest import SessionDigests
 from fallback_plugin.agent.unusable_models import model_problems
 from fallback_plugin.errors import SettingsError
+from fallback_plugin.fallback.plugin import FallbackPlugin
 from fallback_plugin.service_log import set_log_level
 from fallback_plugin.settings import (
     LoadedSettings,
@@ -75,7 +76,7 @@ class Service:
         _warn(loaded, environ)
         settings = loaded.settings
         async with open_host(settings, self.place) as host:
-            _load_plugins(host, settings, self.place.environ)
+            _load_plugins(host, settings, self.place.environ, file)
             current = _Settings(host, environ)
             files = candidate_files(directory=directory, worktree=None, environ=environ)
             watcher = SettingsWatcher(
@@ -149,11 +150,13 @@ def _warn(loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
         logger.warning("%s", warning)
 
 
-def _load_plugins(host: AgentHost, settings: Settings, environ: Mapping[str, str]) -> None:
+def _load_plugins(host: AgentHost, settings: Settings, environ: Mapping[str, str], file: Path | None) -> None:
     block = {*settings.plugins.block, *blocked_names(environ)}
     folder = settings.memory.digests
     explicit = {"session-digests": SessionDigests(folder)} if folder else {}
-    host.plugins.load(dirs=settings.plugins.dirs, block=block, explicit=explicit)
+    fallback = FallbackPlugin(settings_file=file)
+    host.plugins.load(builtins=False, entry_points=False, explicit={"fallback": fallback}, block=block)
+    host.plugins.load(builtins=False, dirs=settings.plugins.dirs, block=block, explicit=explicit)
 
 
 async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:

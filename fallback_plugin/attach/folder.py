@@ -84,7 +84,7 @@ class AttachedFolder:
         self._wanted: frozenset[str] = frozenset()
         self._starting = anyio.Lock()
         self._early: deque[Json] | None = deque(maxlen=EARLY_EVENTS)
-        self._fallback = FallbackPlugin(on_decision=self._count_decision)
+        self._fallback = FallbackPlugin(on_decision=self._count_decision, settings_file=settings.file)
         self._tasks: TaskGroup | None = None
         self._watching = anyio.CancelScope()
         self.heard_at = 0.0

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -55,12 +55,16 @@ def explain(session: str | None, *, everything: bool, as_json: bool, config_file
 
 def _whole_id(given: str, decisions: Sequence[Mapping[str, Any]], file: Path) -> str:
     """Return the id of the session that is meant; the command ends where that is none, or one of several."""
-    latest_first = list(dict.fromkeys(each["session"] for each in reversed(decisions)))
+    latest_first: list[str] = list(dict.fromkeys(each["session"] for each in reversed(decisions)))
     found = [each for each in latest_first if each == given] or [
         each for each in latest_first if given and each.startswith(given)
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(found) != 1:
+        _end_unknown(given, found, latest_first, file)
+    return found[0]
+
+
+def _end_unknown(given: str, found: Sequence[str], latest_first: Sequence[str], file: Path) -> NoReturn:
     shown = found or latest_first
     listed = ", ".join(shown[:MOST_SHOWN]) + (", …" if len(shown) > MOST_SHOWN else "")
     if found:

@@ -1,5 +1,6 @@
 """What a decision is made with, and the effects that depend on nothing else."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -61,6 +62,11 @@ HEALED_BY_TIME: Final = SHARED_KINDS - frozenset[FailureKind]({"auth", "billing"
 """Kinds after which a model is worth another request once its closure is over."""
 
 
+def plain_advice() -> str:
+    """Say how to set a chain where nothing is known of the settings' files."""
+    return "Set fallback_models in fallback.toml."
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The settings, the session's chain, the time, and how the host runs."""
@@ -73,6 +79,7 @@ class Context:
     catalog: ModelCatalog = EVERYTHING
     heard_since: float = 0.0
     tells_requests: bool = False
+    chain_advice: Callable[[], str] = plain_advice
 
     def inline(self, session: Session) -> bool:
         """Tell whether a failed request of a session is to be answered by the next model by itself."""

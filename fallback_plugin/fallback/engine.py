@@ -4,13 +4,13 @@
 prompt before it runs. Times are seconds since the epoch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fallback_plugin import events
 from fallback_plugin.events import AssistantMessage, Event, SessionEvent, StoredMessage, UserMessage
 from fallback_plugin.fallback.chain import chain_for
-from fallback_plugin.fallback.context import Context, stop_run, stop_timers
+from fallback_plugin.fallback.context import Context, plain_advice, stop_run, stop_timers
 from fallback_plugin.fallback.effects import (
     Effect,
     Failed,
@@ -59,7 +59,7 @@ class Engine:
     ``settings`` may be replaced at any time, and so may ``health.view``, which all sessions share, and
     ``catalog``, what the host says of its models. ``heard_since`` is when a host that was lost was last heard
     again. ``tells_requests`` says that the host tells when it asks a model (`ModelRequested`): none counts as
-    silent before.
+    silent before. ``chain_advice`` says what a person has to do for want of a chain.
     """
 
     def __init__(self, settings: Settings, *, host_kind: HostKind = "serve") -> None:
@@ -69,6 +69,7 @@ class Engine:
         self.catalog: ModelCatalog = EVERYTHING
         self.heard_since = 0.0
         self.tells_requests = False
+        self.chain_advice: Callable[[], str] = plain_advice
         self.switching = Switching()
         self._inline = Inline(self.health)
         self._signals = Signals(self.switching, self.health)
@@ -404,6 +405,7 @@ class Engine:
             self.catalog,
             self.heard_since,
             self.tells_requests,
+            self.chain_advice,
         )
 
     def _forget(self, session_id: str) -> list[Effect]:

@@ -14,6 +14,6 @@ def say_no_chain(session: Session, failed: ModelRef, failure: Failure, context: 
         return []
     session.no_chain_said = True
     return [
-        *context.toast(session, toasts.no_chain(failed, failure), once="no chain"),
+        *context.toast(session, toasts.no_chain(failed, failure, context.chain_advice()), once="no chain"),
         Record(session.id, "no switch: no chain", f"{failed}: {failure.kind}"),
     ]

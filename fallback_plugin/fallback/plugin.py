@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -30,6 +31,7 @@ from fallback_plugin.events import (
     SessionIdle,
     SessionStatus,
 )
+from fallback_plugin.fallback.chain_advice import chain_advice
 from fallback_plugin.fallback.classify import warm_up
 from fallback_plugin.fallback.decisions import DecisionLog, beside, read_decisions
 from fallback_plugin.fallback.effects import (
@@ -110,6 +112,7 @@ class FallbackPlugin:
         health: where cooldowns and leases stand; by default what the settings name, a file or a server.
         holder: the name under which this instance takes leases.
         on_decision: told of every decision, as it is written down.
+        settings_file: the one file that settings are read from, None for the user's and the project's.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class FallbackPlugin:
         health: HealthStore | None = None,
         holder: str | None = None,
         on_decision: Callable[[Record], None] | None = None,
+        settings_file: Path | None = None,
     ) -> None:
         self.engine = Engine(Settings())
         self._clock = clock
@@ -127,6 +131,7 @@ class FallbackPlugin:
         self._health_settings: HealthSettings | None = None
         self._holder = holder or uuid4().hex
         self._on_decision = on_decision
+        self._settings_file = settings_file
         self.engine.health.begin_probe = self._begin_probe
         self._notes_open = 0
         self._note_shown: anyio.Event | None = None
@@ -157,6 +162,7 @@ class FallbackPlugin:
     def host_started(self, host: HostClient) -> None:
         """Learn how the host runs (a live screen wants another replay than a server) and what it offers."""
         self.engine.host_kind = host.kind
+        self.engine.chain_advice = partial(chain_advice, Path(host.directory), self._settings_file)
         self.engine.tells_requests = host.kind in TELL_REQUESTS
         self._look_up_models(host)
         host.start_soon(self._warm_up)

@@ -104,7 +104,7 @@ class Silences:
     def _wait_on(self, session: Session, turn: Turn, evidence: str, context: Context) -> list[Effect]:
         """Keep waiting for a model that nobody can take over from, and say so once a turn."""
         model = turn.attempt.model
-        said = toasts.waiting(model, has_chain=bool(context.chain))
+        said = toasts.waiting(model, None if context.chain else context.chain_advice())
         return [
             *context.toast(session, said, once=f"{turn.message_id}/waiting/{model}"),
             Record(session.id, "waiting", f"{model}: {evidence}, and no other model can take over"),

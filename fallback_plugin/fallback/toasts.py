@@ -68,12 +68,12 @@ def retrying(failed: ModelRef, failure: Failure) -> Toast:
     return Toast(title="Model retry", message=f"{failed}: {describe(failure)}. Once more …", variant="info")
 
 
-def waiting(model: ModelRef, *, has_chain: bool) -> Toast:
-    """Say that a slow model is not given up, since no other one can answer."""
-    why = "no other model can take over" if has_chain else "no fallback_models are set in fallback.toml"
+def waiting(model: ModelRef, advice: str | None = None) -> Toast:
+    """Say that a slow model is not given up, since no other can answer; ``advice`` says how to set a chain."""
+    why = f"no fallback_models are in force. {advice}" if advice else "no other model can take over."
     return Toast(
         title="Slow model",
-        message=f"{model} is silent. Still waiting: {why}.",
+        message=f"{model} is silent. Still waiting: {why}",
         variant="warning",
     )
 
@@ -138,11 +138,11 @@ def chosen(model: ModelRef, left: ModelRef) -> Toast:
     )
 
 
-def no_chain(failed: ModelRef, failure: Failure) -> Toast:
-    """Say that nothing can be done because no chain is configured."""
+def no_chain(failed: ModelRef, failure: Failure, advice: str) -> Toast:
+    """Say that nothing can be done because no chain is configured, and where to configure one."""
     return Toast(
         title="No fallback configured",
-        message=f"{failed}: {describe(failure)}. Set fallback_models in fallback.toml.",
+        message=f"{failed}: {describe(failure)}. {advice}",
         variant="info",
         duration_s=3,
     )

@@ -156,6 +156,43 @@ def answer_by_the_next_model(plugin: FallbackPlugin, host: Host) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (None, "Set fallback_models in {file}."),
+        ("[fallback]", "Set fallback_models in {file}."),
+        (
+            "[fallback]\nfallback_models = 'p/a, q/b'",
+            (
+                "The settings are broken and not in force; mend {file}:2:1: fallback.fallback_models[0]: "
+                '\'p/a, q/b\' is several models in one string; write a list: ["p/a", "q/b"]'
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["user's", "named"])
+async def test_without_a_chain_the_file_is_named_that_sets_one_or_is_to_be_mended(
+    text: str | None, advice: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / ("fallback-plugin/fallback.toml" if place == "user's" else "other.toml")
+    if text is not None or place == "named":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text or "")
+    async with a_host() as host:
+        host.directory = str(tmp_path / "project")
+        plugin = FallbackPlugin(
+            clock=lambda: 1_000.0, health=MemoryHealth(), settings_file=file if place == "named" else None
+        )
+        plugin.settings_changed(settings(()), host)
+        plugin.host_started(host)
+        begin_turn(plugin, host)
+        assert plugin.model_attempt_failed(LIMITED, host) is None
+        await host.toasted(1)
+    (toast,) = host.toasts
+    assert toast.message == f"{PRIMARY}: rate limited (429). {advice.format(file=file)}"
+
+
 def test_it_implements_the_hooks_it_needs_and_no_others() -> None:
     hooks = {
         name for name in dir(FallbackPlugin) if hasattr(getattr(FallbackPlugin, name), "fallback_plugin_impl")

@@ -128,7 +128,7 @@ def test_exhaustion_is_an_error_and_stays_longest() -> None:
 
 
 def test_without_a_chain_the_toast_says_which_setting_is_missing() -> None:
-    toast = toasts.no_chain(FAILED, LIMITED)
+    toast = toasts.no_chain(FAILED, LIMITED, "Set fallback_models in fallback.toml.")
 
     assert "anthropic/opus: rate limited (429)" in toast.message
     assert "fallback_models" in toast.message
@@ -147,16 +147,16 @@ def test_no_toast_repeats_what_the_provider_sent() -> None:
         toasts.switching(FAILED, failure, NEXT),
         toasts.exhausted([PassedOver(FAILED, toasts.describe(failure))]),
         toasts.switched(NEXT, PassedOver(FAILED, toasts.describe(failure))),
-        toasts.no_chain(FAILED, failure),
+        toasts.no_chain(FAILED, failure, "Set fallback_models."),
     ]
 
     assert not any("sk-secret" in toast.title + toast.message for toast in shown)
 
 
 def test_P12_a_wait_says_why_nobody_else_answers() -> None:
-    said = [toasts.waiting(FAILED, has_chain=has_chain).message for has_chain in (True, False)]
+    said = [toasts.waiting(FAILED, advice).message for advice in (None, "Set them in /f.toml.")]
 
     assert said == [
         "anthropic/opus is silent. Still waiting: no other model can take over.",
-        "anthropic/opus is silent. Still waiting: no fallback_models are set in fallback.toml.",
+        "anthropic/opus is silent. Still waiting: no fallback_models are in force. Set them in /f.toml.",
     ]
