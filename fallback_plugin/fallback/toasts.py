@@ -69,7 +69,7 @@ def retrying(failed: ModelRef, failure: Failure) -> Toast:
 
 
 def waiting(model: ModelRef, advice: str | None = None) -> Toast:
-    """Say that a slow model is not given up, since no other can answer; ``advice`` says how to set a chain."""
+    """Say that a slow model is not given up, since no other can answer; ``advice``: how to set a chain."""
     why = f"no fallback_models are in force. {advice}" if advice else "no other model can take over."
     return Toast(
         title="Slow model",

@@ -1,5 +1,6 @@
 """The files in config/: complete, loadable, and equal to what the models say."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, get_args
@@ -15,6 +16,8 @@ from tests.settings.conftest import Machine
 ROOT: Final = Path(__file__).parents[2]
 CONFIG: Final = ROOT / "config"
 EXAMPLE: Final = (CONFIG / "fallback.example.toml").read_text()
+TAKEN_IN: Final = re.sub(r"^#(?=[a-z[])", "", EXAMPLE, flags=re.MULTILINE)
+"""The example with all that stands in it behind a ``#``."""
 
 
 def test_the_schema_is_the_one_of_the_models() -> None:
@@ -27,10 +30,19 @@ def test_the_example_names_its_schema() -> None:
     assert EXAMPLE.splitlines()[0] == "#:schema ./fallback.schema.json"
 
 
-def test_the_example_loads_as_a_users_file(machine: Machine) -> None:
+def test_the_example_changes_nothing_as_a_users_file(machine: Machine) -> None:
     machine.write_user(EXAMPLE)
     loaded = machine.load()
     assert loaded.warnings == ()
+    assert loaded.settings == Settings()
+    assert {origin.layer for origin in loaded.origins.values()} == {"default", "user file"}
+
+
+def test_the_example_loads_with_its_lines_taken_in(machine: Machine) -> None:
+    machine.write_user(TAKEN_IN)
+    loaded = machine.load()
+    assert loaded.warnings == ()
+    assert loaded.settings != Settings()
     assert len(loaded.settings.fallback.fallback_models) == 3
 
 
@@ -61,9 +73,19 @@ def _present(value: object, path: tuple[str, ...]) -> bool:
     return isinstance(value, dict) and path[0] in value and _present(value[path[0]], path[1:])
 
 
+EMPTY: Final = (None, (), {})
+
+
+def _default(path: tuple[str, ...]) -> object:
+    value: object = Settings()
+    for part in path:
+        value = getattr(value, part)
+    return value
+
+
 @pytest.mark.parametrize("path", list(_settings_of(Settings)), ids=".".join)
 def test_every_setting_stands_in_the_example(path: tuple[str, ...]) -> None:
-    assert _present(tomli.loads(EXAMPLE), path)
+    assert _present(tomli.loads(TAKEN_IN), path)
 
 
 @pytest.mark.parametrize("path", list(_settings_of(Settings)), ids=".".join)
@@ -77,21 +99,18 @@ def test_every_kind_of_failure_stands_in_the_example_and_the_documentation(kind:
     assert f"`{kind}`" in (ROOT / "docs" / "configuration.md").read_text()
 
 
-def test_the_defaults_in_the_example_are_those_of_the_models() -> None:
-    """Fallback's plain values are written with their default, so that a copied file changes nothing."""
-    written = Settings.model_validate(tomli.loads(EXAMPLE)).fallback
-    plain = (
-        "enabled",
-        "max_attempts",
-        "cooldown",
-        "first_token_timeout",
-        "stall_timeout",
-        "notify",
-        "on_foreign_abort",
-    )
-    assert {name: getattr(written, name) for name in plain} == {
-        name: getattr(Settings().fallback, name) for name in plain
-    }
+@pytest.mark.parametrize(
+    "path",
+    [path for path in _settings_of(Settings) if "*" not in path and _default(path) not in EMPTY],
+    ids=".".join,
+)
+def test_every_default_stands_in_the_example(path: tuple[str, ...]) -> None:
+    """As a line that is in force, or in the words before one that is not."""
+    if _present(tomli.loads(EXAMPLE), path):
+        return
+    lines = EXAMPLE.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith(f"#{path[-1]} = "))
+    assert f'Default: "{_default(path)}"' in lines[place - 1] + lines[place - 2]
 
 
 def test_the_starting_file_loads_as_it_is_and_changes_nothing(machine: Machine) -> None:
