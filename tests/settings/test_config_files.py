@@ -73,7 +73,7 @@ def _present(value: object, path: tuple[str, ...]) -> bool:
     return isinstance(value, dict) and path[0] in value and _present(value[path[0]], path[1:])
 
 
-EMPTY: Final = (None, (), {})
+EMPTY: Final[tuple[object, ...]] = (None, (), {})
 
 
 def _default(path: tuple[str, ...]) -> object:
