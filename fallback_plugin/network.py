@@ -11,6 +11,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
+from fallback_plugin.extras import how_to_add
+
 _SOCKS: Final = frozenset({"socks5", "socks5h"})
 _PLAIN: Final = frozenset({"http", "https"})
 
@@ -49,7 +51,9 @@ def proxy_problem(proxies: Mapping[str, str] | None = None) -> str | None:
             known = ", ".join(f"{each}://" for each in sorted(_PLAIN | _SOCKS))
             return f"{variable} begins with {scheme}://, which no proxy here does: write one of {known}"
         if find_spec("socksio") is None:
-            return f"{variable} is a SOCKS proxy, which needs the Python package socksio: pip install socksio"
+            return (
+                f"{variable} is a SOCKS proxy, which needs the Python package socksio: {how_to_add('socks')}"
+            )
     return None
 
 

@@ -12,7 +12,7 @@ import pytest
 PACKAGE: Final = Path(__file__).parents[1] / "fallback_plugin"
 
 FLOORS: Final = (
-    ("errors", "model_ref", "events", "network", "service_log", "sqlite_file"),
+    ("errors", "extras", "model_ref", "events", "network", "service_log", "sqlite_file"),
     ("wire",),
     ("settings", "history"),
     ("host_client",),

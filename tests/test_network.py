@@ -76,7 +76,7 @@ def test_P16_what_a_socks_proxy_needs_is_said(monkeypatch: pytest.MonkeyPatch) -
     problem = proxy_problem() or ""
 
     assert "HTTPS_PROXY is a SOCKS proxy" in problem
-    assert "pip install socksio" in problem
+    assert "pip install 'fallback-plugin[socks]'" in problem
     assert "secret" not in problem
 
 

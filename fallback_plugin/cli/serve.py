@@ -9,6 +9,7 @@ import click
 from fallback_plugin.agent.secrets import SERVER_PASSWORD
 from fallback_plugin.cli.settings_in_force import config_option, settings_in_force
 from fallback_plugin.errors import InstallError
+from fallback_plugin.extras import how_to_add
 from fallback_plugin.service_log import write_log_to_stderr
 
 USER: Final = "OPENCODE_SERVER_USERNAME"
@@ -58,10 +59,7 @@ def serve(*, port: int, host: str, data_dir: Path | None, config_file: Path | No
         from fallback_plugin.agent.serving import Service  # noqa: PLC0415
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        raise InstallError(
-            f"{package} is not installed, which serve needs: "
-            "run pip install 'fallback-plugin[serve]', or pip install '.[serve]' in a checkout"
-        ) from error
+        raise InstallError(f"{package} is not installed, which serve needs: {how_to_add('serve')}") from error
 
     for provider, table in settings.providers.items():
         if table.base_url and (problem := way_problem(table.base_url)):

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from fallback_plugin.extras import how_to_add
 from fallback_plugin.health.closure import FORGOTTEN_AFTER_S, Closure
 from fallback_plugin.health.scope import Key
 from fallback_plugin.health.store import Move
@@ -224,10 +225,7 @@ class RedisLink:
         except LinkDownError:
             raise
         except ImportError:
-            raise LinkDownError(
-                "the Python package redis is missing; "
-                "run pip install 'fallback-plugin[redis]', or pip install '.[redis]' in a checkout"
-            ) from None
+            raise LinkDownError(f"the Python package redis is missing; {how_to_add('redis')}") from None
         except Exception as error:  # noqa: BLE001 -- a bad option of an address is any of several kinds
             raise LinkDownError(_without_password(str(error) or type(error).__name__, self._url)) from None
 

@@ -18,5 +18,6 @@ def test_a_missing_extra_is_one_line_with_what_to_run() -> None:
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
         "error: starlette is not installed, which serve needs: "
-        "run pip install 'fallback-plugin[serve]', or pip install '.[serve]' in a checkout\n"
+        "run pip install 'fallback-plugin[serve]', pip install '.[serve]' in a checkout, "
+        "or with pipx: pipx runpip fallback-plugin install 'fallback-plugin[serve]'\n"
     )

@@ -359,5 +359,7 @@ def test_a_missing_library_is_said_with_what_to_do(
     monkeypatch.setattr(machine.health._link, "_connect", missing)
     machine.health.settle(5)
 
-    assert "pip install '.[redis]'" in machine.hears()
+    said = machine.hears()
+    assert "pip install '.[redis]'" in said
+    assert "pipx runpip fallback-plugin install 'fallback-plugin[redis]'" in said
     machine.health.shut()

@@ -82,7 +82,7 @@ async def test_P16_this_machine_is_never_proxied(
 @pytest.mark.parametrize(
     ("proxy", "said"),
     [
-        ("socks5://127.0.0.1:9", "pip install socksio"),
+        ("socks5://127.0.0.1:9", "pip install 'fallback-plugin[socks]'"),
         ("socks4://127.0.0.1:9", "ALL_PROXY begins with socks4://"),
         ("http://127.0.0.1:port", "Connection error: ALL_PROXY is no address"),
     ],
