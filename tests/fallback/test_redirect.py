@@ -125,6 +125,16 @@ def test_another_model_picked_by_the_person_is_taken_as_it_is() -> None:
     assert stage.state.state.original == other
 
 
+def test_a_closed_model_is_asked_only_where_a_moved_session_picks_it() -> None:
+    moved = after_a_switch()
+    moved.close(B, moved.now + 60)
+    assert moved.choose(B) is None
+
+    new = Stage(Engine(settings(("spare/a", "third/b"))))
+    new.close(B, new.now + 60)
+    assert new.choose(B) == A
+
+
 def test_when_the_fallback_in_use_cools_as_well_the_next_usable_one_is_taken() -> None:
     stage = after_a_switch()
     stage.user("msg_5", A)
