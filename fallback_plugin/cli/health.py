@@ -51,7 +51,7 @@ def clear(context: click.Context, model: str | None, *, everything: bool) -> Non
     """Forget what closes MODEL, a provider/model[:variant], or what is closed of a provider.
 
     It may be asked again at once, also by sessions in which it failed. Without MODEL and --all this is an
-    error that lists what could be named.
+    error that lists what could be named, and so it is where MODEL is none of what is closed.
     """
     if everything and model is not None:
         raise click.UsageError(f"{_WHAT_TO_NAME}, not both")
@@ -62,6 +62,9 @@ def clear(context: click.Context, model: str | None, *, everything: bool) -> Non
     with _opened(context.obj) as store:
         known = [key for key, _ in store.view(time.time()).entries()]
         closing = known if model is None else _closing(model, known)
+        if known and not closing:
+            nothing = f'nothing is closed under "{_printable(str(model))}"'
+            raise click.UsageError("\n".join([nothing, *_commands(known)]))
         store.clear(closing)
         for key in closing:
             click.echo(f"cleared {_shown(key)}")

@@ -36,9 +36,11 @@ export class Run {
   }
 }
 
-// Say something on one line beside the run's own output, whatever its format.
+// Say something on one line beside the run's own output, whatever its format; what stood on lines of its own
+// becomes sentences.
 export function printNote(title, message) {
-  process.stderr.write(`${title}: ${message.trim().replace(/\s*\n\s*/g, " ")}\n`)
+  const sentences = message.trim().split(/\s*\n\s*/).map((line, at, all) => (at < all.length - 1 && !/[.!?…:;,]$/.test(line) ? `${line}.` : line))
+  process.stderr.write(`${title}: ${sentences.join(" ")}\n`)
 }
 
 // Print a part the way `opencode run` does when its output is no terminal.

@@ -129,6 +129,21 @@ def test_a_variant_of_any_name_can_be_cleared(store: SqliteHealth) -> None:
     assert run("clear", "p/m:thinking").stdout == "cleared p/m:thinking\n"
 
 
+@pytest.mark.parametrize("name", ["p/wrong", "wrong"])
+def test_a_name_that_closes_nothing_is_an_error_which_lists_what_is_closed(
+    name: str, store: SqliteHealth
+) -> None:
+    now = time.time()
+    store.close(ModelRef("p", "m"), "model", now + 60, reason="quota", now=now)
+
+    result = run("clear", name)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f'nothing is closed under "{name}"' in result.stderr
+    assert "  fallback-plugin health clear p/m\n" in result.stderr
+    assert store.view(now).closed_until(ModelRef("p", "m")) > now
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

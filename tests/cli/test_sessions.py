@@ -62,10 +62,12 @@ async def test_a_file_is_never_written_over(folder: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", [("backup", "copy"), ("set-aside",)])
 def test_a_folder_without_sessions_is_said(command: tuple[str, ...], folder: Path) -> None:
-    status, output = run(*command, "--data-dir", folder)
+    for _ in range(2):
+        status, output = run(*command, "--data-dir", folder)
 
-    assert status == 1
-    assert "no sessions are kept here" in output
+        assert status == 1
+        assert "no sessions are kept here" in output
+        assert not folder.exists()
 
 
 async def test_a_store_in_use_is_not_set_aside(store: Store, folder: Path) -> None:

@@ -92,13 +92,15 @@ def set_aside(folder: Path) -> Path:
     Only ever done because a person asked for it.
 
     Raises:
-        StoreError: if a host uses the folder.
+        StoreError: if a host uses the folder, or nothing is kept in it; it is left as it is then.
     """
+    file = folder / DATABASE
+    with explaining(file):
+        if not file.exists():
+            raise StoreError(f"{file}: no sessions are kept here; name another folder")
     held = DataFolder.enter(folder)
     try:
         with explaining(held.file):
-            if not held.file.exists():
-                raise StoreError(f"{held.file}: no sessions are kept here; name another folder")
             return sqlite_file.set_aside(held.file)
     finally:
         held.leave()
