@@ -170,6 +170,25 @@ def test_uninstalling_removes_the_bridge_and_says_that_settings_stay(bridge: Pat
     ]
 
 
+def test_uninstalling_names_what_else_stays(project: Path, bridge: Path) -> None:
+    state = project.parent / ".local" / "state" / "fallback-plugin"
+    kept = project.parent / ".local" / "share" / "fallback-plugin" / "sessions"
+    (state / "last-good").mkdir(parents=True)
+    (state / "decisions.jsonl").touch()
+    (kept / "project-0").mkdir(parents=True)
+    run("install", "opencode")
+
+    of_project = run("uninstall", "opencode", "--project")
+    result = run("uninstall", "opencode")
+
+    assert not bridge.exists()
+    assert [line for line in result.stdout.splitlines() if line.startswith("stays: ")] == [
+        f"stays: {state}  (decisions.jsonl, last-good; delete it yourself if you wish)",
+        f"stays: {kept}  (the sessions of `fallback-plugin serve`; delete it yourself if you wish)",
+    ]
+    assert "stays: " not in of_project.stdout
+
+
 def test_a_dry_run_of_uninstalling_removes_nothing(bridge: Path) -> None:
     run("install", "opencode")
 

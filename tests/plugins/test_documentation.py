@@ -25,6 +25,19 @@ def code(first_words: str) -> str:
     return found
 
 
+@pytest.mark.parametrize("file", sorted(DOCUMENT.parent.glob("*.md")), ids=lambda file: file.name)
+def test_no_document_links_to_what_stands_in_the_source_only(file: Path) -> None:
+    assert re.findall(r"\]\((?:\.\./|/)[^)]*\)", file.read_text("utf-8")) == []
+
+
+def test_the_sample_plugin_stands_where_it_is_said() -> None:
+    """Also once installed: ``_hosts`` is ``hooks`` there."""
+    package = (DOCUMENT.parents[1] / "pyproject.toml").read_text("utf-8")
+    assert 'fallback_plugin._hosts" = "hooks"' in package.replace("'", '"').replace("  ", " ")
+    assert "fallback_plugin/_hosts/drop-in/notify_long_turns.py" in DOCUMENT.read_text("utf-8")
+    assert (DOCUMENT.parents[1] / "hooks" / "drop-in" / "notify_long_turns.py").exists()
+
+
 async def test_the_first_plugin_of_the_tutorial_works(tmp_path: Path) -> None:
     (tmp_path / "say_when_idle.py").write_text(code("from fallback_plugin import Toast"))
     calls = FakeCalls()
