@@ -1,5 +1,6 @@
 """Where our own agent host finds a provider, and which models it may ask there."""
 
+import json
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,7 +27,17 @@ def endpoint_url(value: object) -> str:
 
 
 def served_models(value: object) -> object:
-    """Return models by name, where they are written as a list of names."""
+    """Return models by name, where they are written as a list of names.
+
+    Raises:
+        ValueError: if it is neither that nor a table, or a name holds a comma: it is several in one string.
+    """
+    if isinstance(value, list | tuple | Mapping):
+        for name in value:
+            if isinstance(name, str) and "," in name:
+                names = [piece for each in name.split(",") if (piece := each.strip())]
+                listed = json.dumps(names, ensure_ascii=False)
+                raise ValueError(f"{name!r} is no name of a model; write a list of names: {listed}")
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         return {name: {} for name in value}
     if isinstance(value, Mapping):

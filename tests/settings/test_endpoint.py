@@ -37,3 +37,9 @@ def test_names_become_a_table() -> None:
 def test_models_in_another_form_are_refused() -> None:
     with pytest.raises(ValueError, match="a list of names, or a table"):
         served_models("a")
+
+
+@pytest.mark.parametrize("written", [["a, b"], ["c", "a,b"], {"a, b": {}}], ids=repr)
+def test_several_names_in_one_string_are_refused(written: object) -> None:
+    with pytest.raises(ValueError, match=r'write a list of names: \["a", "b"\]'):
+        served_models(written)
