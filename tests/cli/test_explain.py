@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from fallback_plugin.agent.providers.failure import KEY_MISSING, MODEL_NOT_FOUND
+from fallback_plugin.agent.providers.registry import key_problem
 from fallback_plugin.cli.main import command_line
 from fallback_plugin.events import Ending, HostError
 from fallback_plugin.fallback import effects
@@ -17,6 +19,7 @@ from fallback_plugin.fallback.decisions import DecisionLog
 from fallback_plugin.fallback.effects import Record, Why
 from fallback_plugin.fallback.engine import Engine
 from fallback_plugin.fallback.state import PassedOver
+from fallback_plugin.settings import ProviderSettings
 from tests.fallback.stage import PRIMARY, A, B, Stage, settings
 from tests.fallback.test_inline import begin, failed
 
@@ -100,7 +103,9 @@ def test_a_model_that_a_redirect_passed_over_is_said_once(log: DecisionLog) -> N
     ("error", "seen"),
     [
         (
-            HostError(name="ProviderAuthError", message="fake: the environment variable F_KEY holds no key"),
+            HostError(
+                name=KEY_MISSING, message=f"fake: {key_problem(ProviderSettings(api_key_env='F_KEY'), {})}"
+            ),
             "no request was sent, no key is set: the environment variable F_KEY holds no key",
         ),
         (
@@ -111,7 +116,7 @@ def test_a_model_that_a_redirect_passed_over_is_said_once(log: DecisionLog) -> N
         ),
         (HostError(name="ProviderAuthError", message="log in"), "no request was sent, no key is set"),
         (
-            HostError(name="ProviderModelNotFoundError", message="Model not found: fake/primary."),
+            HostError(name=MODEL_NOT_FOUND, message="Model not found: fake/primary."),
             "no request was sent, unknown to the host",
         ),
     ],
