@@ -29,7 +29,7 @@ from tests.loopback.reply import Reply, cut, hang, status, stream
 
 pytestmark = [pytest.mark.real_host, pytest.mark.thorough, pytest.mark.timeout(150)]
 
-SEEDS: Final = range(3)
+SEEDS: Final = range(2)
 STEPS: Final = 8
 AGREE_WITHIN_S: Final = 8.0
 QUIET_S: Final = 0.3

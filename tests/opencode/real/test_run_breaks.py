@@ -45,8 +45,7 @@ BREAKS: Final[Mapping[str, Reply]] = {
 # An SDK whose requests OpenCode makes with nobody watching.
 UNWATCHED: Final = "@ai-sdk/groq"
 UNSEEN: Final[Mapping[str, Reply]] = {
-    f"unseen-{name}": BREAKS[name]
-    for name in ("cut", "reset-in-chunks", "error", "error-and-no-end", "stalled")
+    f"unseen-{name}": BREAKS[name] for name in ("cut", "error", "error-and-no-end", "stalled")
 }
 
 

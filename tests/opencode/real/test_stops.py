@@ -1,6 +1,6 @@
 """A stop in the moment of a switch: nothing is asked or said afterwards, and the next message is answered.
 
-With ``STOP_TRIAL_TIMES=4`` in the environment the thorough tests try over 500 stops.
+With ``STOP_TRIAL_TIMES=5`` in the environment the thorough tests try over 500 stops.
 """
 
 import os
@@ -43,13 +43,13 @@ SIGNS: Final[Mapping[Sign, Sequence[str]]] = {
 KINDS: Final[Sequence[tuple[Sign, str]]] = [(sign, kind) for sign, kinds in SIGNS.items() for kind in kinds]
 TIMES: Final = int(os.environ.get("STOP_TRIAL_TIMES", "1"))
 STOPS: Final = {
-    "quiet": 16 * TIMES,
+    "quiet": 12 * TIMES,
     "side by side": 72 * TIMES,
-    "busy": 24 * TIMES,
+    "busy": 20 * TIMES,
     "fresh": 8 * TIMES,
     "few": len(KINDS) // 2,
     "messages": 8 * TIMES,
-    "many messages": 32 * TIMES,
+    "many messages": 24 * TIMES,
 }
 SIDE_BY_SIDE: Final = {
     "quiet": 1,
