@@ -47,6 +47,7 @@ class Deadlines:
     """
 
     change_s: float = 10.0
+    abort_s: float = 60.0
     history_s: float = 10.0
     lookup_s: float = 3.0
     toast_s: float = 3.0
@@ -215,7 +216,7 @@ class OpenCodeHttpClient:
             return receipt
         if run_over and session_id in await self.status():
             raise gone_on()
-        await self._call("POST", _path(session_id, "abort"), self._deadlines.change_s)
+        await self._call("POST", _path(session_id, "abort"), self._deadlines.abort_s)
         try:
             return Receipt(ended=session_id not in await self.status())
         except HostCallError:

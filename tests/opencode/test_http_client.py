@@ -361,7 +361,7 @@ async def test_a_call_without_answer_ends_at_its_deadline(exchange: Exchange) ->
         await sleep_forever()
         raise AssertionError
 
-    at_once = Deadlines(change_s=0, history_s=0, lookup_s=0, toast_s=0, boot_s=0)
+    at_once = Deadlines(change_s=0, abort_s=0, history_s=0, lookup_s=0, toast_s=0, boot_s=0)
     # Such a deadline may pass before the request is made, which the fixture would not forgive.
     with respx.mock(using="httpcore2", assert_all_called=False) as router:
         router.route().mock(side_effect=never)
