@@ -165,19 +165,28 @@ class Engine:
         """Return whom to ask instead of a model whose request failed, and what else to do."""
         if not self.settings.fallback.enabled:
             return None, []
-        session = self._sessions.setdefault(request.session_id, Session(request.session_id))
-        session.last_seen = now
-        if request.agent in BESIDE and session.turn is not None and session.turn.cancelled:
-            return None, []  # the host makes up a title beside the turn, and forgets to stop that
-        return self._inline.answer(session, request, self._context_of(session, request, now))
+        session, context = self._asking(request, now)
+        return (
+            (None, [])
+            if self._is_forgone(session, request)
+            else self._inline.answer(session, request, context)
+        )
 
     def background_model(self, request: ModelAttempt, now: float) -> tuple[ModelRef | None, list[Effect]]:
         """Return who makes a title while its own model rests, None if that does not, and what else to do."""
-        session = self._sessions.setdefault(request.session_id, Session(request.session_id))
-        session.last_seen = now
-        if not self.settings.fallback.enabled or (session.turn is not None and session.turn.cancelled):
+        if not self.settings.fallback.enabled:
             return None, []
-        return self._inline.redirect(session, request, self._context_of(session, request, now))
+        session, context = self._asking(request, now)
+        return (
+            (None, [])
+            if self._is_forgone(session, request)
+            else self._inline.redirect(session, request, context)
+        )
+
+    @staticmethod
+    def _is_forgone(session: Session, request: ModelAttempt) -> bool:
+        """Tell whether a request is for a title of a stopped turn: the host forgets to stop that."""
+        return request.agent in BESIDE and session.turn is not None and session.turn.cancelled
 
     def is_stopped(self, session_id: str, message_id: str | None) -> bool:
         """Tell whether a prompt of ours that is about to begin is of a turn that the user stopped or left."""
@@ -389,9 +398,12 @@ class Engine:
         fired = TimerFired(session.id, "first_token", effect.attempt)
         return self._silences.timer(session, fired, context)
 
-    def _context_of(self, session: Session, request: ModelAttempt, now: float) -> Context:
+    def _asking(self, request: ModelAttempt, now: float) -> tuple[Session, Context]:
+        """Return the session that makes a request, and what is decided on it with."""
+        session = self._sessions.setdefault(request.session_id, Session(request.session_id))
+        session.last_seen = now
         of = session.turn.agent if session.turn and request.agent in HIDDEN else request.agent
-        return self._context(session, now, agent=of)
+        return session, self._context(session, now, agent=of)
 
     def _context(self, session: Session, now: float, agent: str | None = None) -> Context:
         of = agent or (session.turn.agent if session.turn else None)

@@ -90,7 +90,8 @@ class Inline:
         verdict = context.verdict(failure, request.model)
         if context.settings.fallback.switching == "replay" or not leaves(failure, verdict):
             return NOTHING
-        planned = self._plan_beside(session, request, context)
+        state = FallbackState.on(request.model, SessionHealth(self._health, session.id))
+        planned = _plan_beside(session, state, request, context)
         if not isinstance(planned, Plan):
             return NOTHING
         reason = f"{request.agent}: {request.model}: {failure.kind} by {failure.evidence}"
@@ -103,22 +104,14 @@ class Inline:
         self, session: Session, request: ModelAttempt, context: Context
     ) -> tuple[ModelRef | None, list[Effect]]:
         """Return whom a request that no turn waits for goes to while its model rests; None for its own."""
-        rests = FallbackState.on(request.model, SessionHealth(self._health, session.id)).cooling(
-            request.model, context.now
-        )
-        planned = self._plan_beside(session, request, context) if rests else None
-        if context.settings.fallback.switching == "replay" or not isinstance(planned, Plan):
+        state = FallbackState.on(request.model, SessionHealth(self._health, session.id))
+        if context.settings.fallback.switching == "replay" or not state.cooling(request.model, context.now):
+            return None, []
+        planned = _plan_beside(session, state, request, context)
+        if not isinstance(planned, Plan):
             return None, []
         reason = f"{request.agent}: {request.model}: closed"
         return planned.model, [Record(session.id, "redirect beside the turn", reason)]
-
-    def _plan_beside(self, session: Session, request: ModelAttempt, context: Context) -> Planned:
-        health = SessionHealth(self._health, session.id)
-        unfit = _probed_elsewhere(
-            _not_tried(_reachable_only(context.unfit(session), request), request), health
-        )
-        state = FallbackState.on(request.model, health)
-        return state.plan(context.chain, context.now, max_attempts=1, unfit=unfit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +186,13 @@ class _Case:
             *(context.toast(session, said) if context.host_kind != "run" else []),
             *context.first_token_timer(session, attempt),
         ]
+
+
+def _plan_beside(session: Session, state: FallbackState, request: ModelAttempt, context: Context) -> Planned:
+    """Say which other model a request that no turn waits for goes to."""
+    unfit = _not_tried(_reachable_only(context.unfit(session), request), request)
+    unfit = _probed_elsewhere(unfit, state.health)
+    return state.plan(context.chain, context.now, max_attempts=1, unfit=unfit)
 
 
 def _wanted(session: Session, request: ModelAttempt, context: Context) -> bool:

@@ -291,7 +291,7 @@ class Signals:
     ) -> list[Effect]:
         """Answer a failure once. ``tries`` is how often the host has asked the model again already."""
         if session.switch is not None:
-            if session.switch.turn is not turn:
+            if session.switch.turn is not turn and attempt is turn.attempt:
                 session.unjudged = Unjudged(turn, attempt, failure, run, tries)
             return []
         return self._judge(session, Unjudged(turn, attempt, failure, run, tries), context)

@@ -39,7 +39,6 @@ export class Watch {
 
   fetch(straight, url, init) {
     const { sessionID } = this.#about
-    if (this.requests.isForgone(this.#about)) return Promise.reject(new DOMException("The user stopped this turn.", "AbortError"))
     const done = this.requests.began(sessionID, this)
     return this.#answer(straight, url, init).then(
       (response) => this.#followed(response, done, init.signal),
@@ -55,6 +54,7 @@ export class Watch {
     const tried = []
     let target = thoughts ? null : (this.requests.standIn(this.#about) ?? (await this.requests.instead(this.#about)))
     for (;;) {
+      if (this.requests.isForgone(this.#about)) throw new DOMException("The user stopped this turn.", "AbortError")
       const asked = (this.#asked = target ?? this.#about.model)
       const attempt = await this.#attempt(straight, ...(target ? this.#sentTo(target, url, init) : [url, init]))
       this.#failed = Boolean(attempt.failure)
@@ -62,9 +62,12 @@ export class Watch {
       tried.push(asked)
       const next = await this.requests.nextModel(this.#about, tried, attempt.failure, thoughts)
       if (init.signal?.aborted) return attempt.answer() // the user's stop is final
-      if (next?.model) target = next.model
-      else if (next?.final) return refusal()
-      else return this.requests.handsOn(this), attempt.answer()
+      if (next?.final) return refusal()
+      if (!next?.model) {
+        this.requests.handsOn(this)
+        return attempt.answer()
+      }
+      target = next.model
     }
   }
 

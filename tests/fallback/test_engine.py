@@ -1,5 +1,6 @@
 """Whole switches, step by step, and everything that may come between the steps."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -405,24 +406,17 @@ class TestTheNextMessageFailsBeforeTheSwitchIsMade:
     """Seen beside a server, which nobody asks to hold the message back: 8 of 13 were lost."""
 
     def test_P2_one_whose_answer_is_seen_only_when_it_has_failed_is_answered_as_well(self) -> None:
-        stage = Stage()
-        stage.user("msg_1")
-        stage.answer("msg_2")
-        stage.error(api_error(401))
-        stage.idle()
-        stage.idle()
-        stage.user("msg_3")
-        stage.answer("msg_4", parent="msg_3", error=api_error(401), time={"created": 1, "completed": 2})
-        stage.error(api_error(401))
-        stage.idle()
-        stage.idle()
+        stage = self.gone_on(
+            api_error(401), seen={"error": api_error(401), "time": {"created": 1, "completed": 2}}
+        )
         stage.finish(stage.last(effects.Abort), Done(Receipt(aborted=False)))
         stage.finish(stage.last(effects.Abort), Done(Receipt(aborted=False)))
         stage.accepted()
         assert [prompt.message_id for prompt in stage.prompts] == ["msg_3"]
 
     @staticmethod
-    def gone_on(error: Any) -> Stage:
+    def gone_on(error: Any, *, seen: Mapping[str, Any] | None = None) -> Stage:
+        """Fail a turn, and the next message's with an error; ``seen``: what its answer holds at first."""
         stage = Stage()
         stage.user("msg_1")
         stage.answer("msg_2")
@@ -430,7 +424,7 @@ class TestTheNextMessageFailsBeforeTheSwitchIsMade:
         stage.idle()
         stage.idle()
         stage.user("msg_3")
-        stage.answer("msg_4", parent="msg_3")
+        stage.answer("msg_4", parent="msg_3", **(seen or {}))
         stage.error(error)
         stage.idle()
         stage.idle()

@@ -1,5 +1,6 @@
 """Failed requests that are answered before the host hears of them."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,17 @@ from tests.fallback.stage import PRIMARY, A, B, Stage, settings
 LIMITED: Final = HostError(name="", status_code=429, message="Rate limit reached")
 REFUSED: Final = HostError(name="", status_code=400, message="Invalid value for 'messages'.")
 EVERYONE: Final = frozenset({PRIMARY, A, B})
+
+
+TITLE: Final = ModelAttempt(
+    session_id="ses_1",
+    message_id="msg_1",
+    agent="title",
+    host_model=PRIMARY,
+    model=PRIMARY,
+    tried=(),
+    error=HostError(name=""),
+)
 
 
 def begin(switching: str = "inline", chain: tuple[Any, ...] = ("spare/a", "third/b"), **more: Any) -> Stage:
@@ -56,16 +68,7 @@ def failed(
 
 def redirected(stage: Stage, model: ModelRef, reachable: frozenset[ModelRef] = EVERYONE) -> ModelRef | None:
     """Tell that the host is about to ask a model for a title, and return who is to be asked instead."""
-    request = ModelAttempt(
-        session_id=stage.session,
-        message_id="msg_1",
-        agent="title",
-        host_model=model,
-        model=model,
-        tried=(),
-        error=HostError(name=""),
-        reachable=reachable,
-    )
+    request = replace(TITLE, host_model=model, model=model, reachable=reachable)
     stage.look()
     answer, todo = stage.engine.background_model(request, stage.now)
     stage.take(todo)

@@ -1,5 +1,6 @@
 """Every hook, called by a running host with the arguments its specification names."""
 
+from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -27,6 +28,15 @@ from tests.plugins.fake_calls import host_of, idle, publish, running
 pytestmark = pytest.mark.anyio
 
 MODEL = ModelRef("p", "m")
+ATTEMPT = ModelAttempt(
+    session_id="s",
+    message_id="m",
+    agent="build",
+    host_model=MODEL,
+    model=MODEL,
+    tried=(MODEL,),
+    error=HostError(name="", status_code=429),
+)
 
 
 class Spy:
@@ -219,29 +229,11 @@ async def test_chat_message_may_answer_with_another_model() -> None:
 
 
 async def test_model_attempt_failed_may_answer_with_another_model() -> None:
-    attempt = ModelAttempt(
-        session_id="s",
-        message_id="m",
-        agent="build",
-        host_model=MODEL,
-        model=MODEL,
-        tried=(MODEL,),
-        error=HostError(name="", status_code=429),
-    )
-
-    assert await answered("model_attempt_failed", MODEL, attempt=attempt) == {"attempt": attempt}
+    assert await answered("model_attempt_failed", MODEL, attempt=ATTEMPT) == {"attempt": ATTEMPT}
 
 
 async def test_background_model_may_answer_with_another_model() -> None:
-    attempt = ModelAttempt(
-        session_id="s",
-        message_id="m",
-        agent="title",
-        host_model=MODEL,
-        model=MODEL,
-        tried=(),
-        error=HostError(name=""),
-    )
+    attempt = replace(ATTEMPT, agent="title", tried=(), error=HostError(name=""))
 
     assert await answered("background_model", MODEL, attempt=attempt) == {"attempt": attempt}
 
